@@ -1,0 +1,36 @@
+"""RabbitMQ provider for Apache Airflow: what Airflow asks of a provider package, and nothing else.
+
+`hooks`, `operators`, `sensors` and `triggers` are for DAG authors; `watcher` starts DAGs when messages arrive.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+try:
+    __version__ = version("airflow-provider-rmq")
+except PackageNotFoundError:  # a copy in the plugins folder has no metadata
+    __version__ = "unknown"
+
+_INTEGRATION = "RabbitMQ"
+
+
+def get_provider_info() -> dict[str, Any]:
+    """Provider metadata in the shape of Airflow's `provider_info.schema.json`."""
+    return {
+        "package-name": "airflow-provider-rmq",
+        "name": _INTEGRATION,
+        "description": "Start DAGs when RabbitMQ messages arrive; hooks, operators, sensors and triggers for RabbitMQ.",
+        "versions": [__version__],
+        "integrations": [
+            {
+                "integration-name": _INTEGRATION,
+                "external-doc-url": "https://www.rabbitmq.com/docs",
+                "tags": ["service"],
+            }
+        ],
+        "plugins": [
+            {"name": "rmq_watcher", "plugin-class": "airflow_provider_rmq.watcher.plugin.RMQWatcherPlugin"},
+        ],
+    }

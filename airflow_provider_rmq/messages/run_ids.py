@@ -1,0 +1,49 @@
+"""DAG run ids from message ids: deterministic, so that a redelivery finds the run it already produced.
+
+The format is fixed by the releases before this one: a message delivered before an upgrade and redelivered after it
+has to meet the same run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from datetime import datetime, timezone
+
+from airflow_provider_rmq.messages.message import Message
+
+#: Characters; the width of Airflow's `dag_run.run_id` column.
+MAX_LENGTH = 250
+#: Characters of the readable part in front of `_` and the digest.
+READABLE_LENGTH = 217
+#: Hex digits of the SHA-256 digest that keeps shortened and cleaned ids apart.
+DIGEST_LENGTH = 32
+
+#: What Airflow's default `[scheduler] allowed_run_id_pattern` refuses (2.9 to 2.11).
+_REFUSED = re.compile(r"[^A-Za-z0-9_.~:+-]")
+
+
+def immediate_run_id(message: Message, now: datetime) -> str:
+    """`rmq__{queue}__{message_id}`, or with the moment of delivery where the message carries no id.
+
+    Args:
+        message: The message that starts the run.
+        now: The present moment, aware.
+    """
+    if message.message_id:
+        return safe_run_id(f"rmq__{message.queue}__{message.message_id}")
+    return safe_run_id(f"rmq__{message.queue}__{now.astimezone(timezone.utc):%Y%m%dT%H%M%S%f}")
+
+
+def cooldown_run_id(dag_id: str, message_id: str) -> str:
+    """`rmq_cooldown__{dag_id}__{message_id}` for the marker of one cooldown window."""
+    return safe_run_id(f"rmq_cooldown__{dag_id}__{message_id}")
+
+
+def safe_run_id(raw: str) -> str:
+    """A run id Airflow accepts; ids that cleaning or cutting changed carry a digest of the original."""
+    cleaned = _REFUSED.sub("_", raw)
+    if cleaned == raw and len(raw) <= MAX_LENGTH:
+        return raw
+    digest = hashlib.sha256(raw.encode("utf-8", errors="replace")).hexdigest()[:DIGEST_LENGTH]
+    return f"{cleaned[:READABLE_LENGTH]}_{digest}"

@@ -1,0 +1,1 @@
+"""Stable import paths for helpers; the implementations live in `messages` and `broker`."""

@@ -1,0 +1,1 @@
+"""From declared subscriptions to database rows; with `models` the only users of SQLAlchemy."""

@@ -1,0 +1,1 @@
+"""Pages as plain values: from rows to what a page shows, without a web framework."""
