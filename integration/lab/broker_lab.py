@@ -48,6 +48,7 @@ class BrokerLab:
         self._roots = roots
         self._note = note
         self._file = self.state_dir / "lab.json"
+        self._children: list[subprocess.Popen[bytes]] = []
         self._state = LabState.load(self._file) if self._file.exists() else None
 
     def __enter__(self) -> BrokerLab:
@@ -216,6 +217,9 @@ class BrokerLab:
             if self._state.epmd:
                 self._state.epmd.end(3)
                 self._state.epmd = None
+            for child in self._children:  # a test process goes on: leave it no zombies
+                child.wait(5)
+            self._children.clear()
             self._save()
         if purge and self.state_dir.exists():
             shutil.rmtree(self.state_dir.resolve(), ignore_errors=True)
@@ -324,7 +328,7 @@ class BrokerLab:
 
     def _spawn(self, command: list[str], node: Node | None, log: Path) -> subprocess.Popen[bytes]:
         with log.open("ab") as output:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 self._around.enter(command),
                 env=self._around.environment(node),
                 cwd="/",
@@ -333,11 +337,15 @@ class BrokerLab:
                 stderr=output,
                 start_new_session=True,
             )
+        self._children.append(process)
+        return process
 
     def _reap(self, node: Node) -> None:
         """After the node is gone its wrapper shell ends by itself; make sure of it."""
         if node.wrapper and not node.wrapper.gone(5):
             node.wrapper.end(1)
+        for child in [child for child in self._children if child.poll() is not None]:
+            self._children.remove(child)
         node.beam, node.wrapper, node.paused = None, None, False
         self._save()
 

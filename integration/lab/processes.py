@@ -113,29 +113,43 @@ class ProcessId:
 
 
 def family(pid: int) -> list[ProcessId]:
-    """Return the live descendants of a process, parents first."""
+    """Return what a process started that still lives: its descendants, and the rest of the session it led."""
     children: dict[int, list[int]] = {}
+    orphans: list[int] = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         with contextlib.suppress(OSError):
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            children.setdefault(int(fields[1]), []).append(int(entry.name))
-    found: list[int] = []
-    waiting = [pid]
+            _, parent, _, session = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
+            children.setdefault(int(parent), []).append(int(entry.name))
+            if int(session) == pid != int(entry.name):
+                orphans.append(int(entry.name))
+    found = {pid}
+    waiting = [pid, *orphans]
     while waiting:
-        below = children.get(waiting.pop(0), [])
-        found += below
-        waiting += below
-    return [ProcessId.of(one) for one in found]
+        one = waiting.pop(0)
+        found.add(one)
+        waiting += [child for child in children.get(one, []) if child not in found]
+    return [process for process in map(ProcessId.of, sorted(found - {pid})) if process.alive]
 
 
 class Service:
     """One process of ours in a session of its own, with its output in a log file."""
 
-    def __init__(self, name: str, command: Sequence[object], *, log: Path, env: Mapping[str, str], cwd: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[object],
+        *,
+        log: Path,
+        env: Mapping[str, str],
+        cwd: Path,
+        user: str | None = None,
+        stop_signal: signal.Signals = signal.SIGTERM,
+    ) -> None:
         self.name = name
         self.log = log
+        self._stop_signal = stop_signal
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
             self._process = subprocess.Popen(
@@ -147,6 +161,7 @@ class Service:
                 stderr=output,
                 # Ctrl-C goes to every process of the terminal's group; ours are ended in order, by us.
                 start_new_session=True,
+                **({"user": user, "extra_groups": []} if user else {}),
             )
 
     @property
@@ -169,23 +184,25 @@ class Service:
             code = self._process.returncode
             raise LabError(f"{self.name} ended with exit code {code}; log: {self.log}\n{tail(self.log)}")
 
-    def stop(self, seconds: float = 20) -> None:
-        """End the process with SIGTERM, and everything it started; SIGKILL for what outlives *seconds*."""
-        descendants = family(self.pid) if self.alive else []
+    def send(self, number: int) -> None:
+        """Signal the process itself, if it still runs."""
         if self.alive:
-            self._process.terminate()
-            try:
-                self._process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                descendants += family(self.pid)
-                self._process.kill()
-                self._process.wait()
-        # Children may leave a session of their own behind, as gunicorn and the scheduler's log server do.
-        for process in descendants:
+            self._process.send_signal(number)
+
+    def stop(self, seconds: float = 20) -> None:
+        """End the process and everything it started; SIGKILL for what outlives *seconds*."""
+        started = family(self.pid)
+        self.send(self._stop_signal)
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            started += family(self.pid)
+            self._process.kill()
+            self._process.wait()
+        for process in started:
             process.end(3)
 
     def kill(self) -> None:
         """Kill -9 the process itself and leave its children as they are."""
-        if self.alive:
-            self._process.kill()
+        self.send(signal.SIGKILL)
         self._process.wait()
