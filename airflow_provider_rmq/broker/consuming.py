@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -130,7 +129,7 @@ async def consume(
     """
     while not stop.is_set():
         observer.attaching()
-        begun = time.monotonic()
+        begun = _now()
         try:
             async with source.attach() as attachment:
                 observer.attached(attachment.tag, attachment.since)
@@ -143,9 +142,14 @@ async def consume(
         except Exception as error:
             log.exception("a consumer failed unexpectedly and attaches again")
             observer.detached(describe(error))
-        if time.monotonic() - begun >= STEADY_PASS:
+        if _now() - begun >= STEADY_PASS:
             pauses.reset()
         await wait_until_set(stop, pauses.next())
+
+
+def _now() -> float:
+    """The event loop's own clock, so that tests can turn it."""
+    return asyncio.get_running_loop().time()
 
 
 async def wait_until_set(event: asyncio.Event, seconds: float) -> bool:
@@ -213,11 +217,11 @@ class _InFlight:
 
     def pause(self, seconds: float) -> None:
         """Take nothing for so long."""
-        self.paused_until = max(self.paused_until, time.monotonic() + seconds)
+        self.paused_until = max(self.paused_until, _now() + seconds)
 
     async def intake_open(self, stop: asyncio.Event) -> None:
         """Wait until no pause is in force."""
-        while (rest := self.paused_until - time.monotonic()) > 0 and not stop.is_set():
+        while (rest := self.paused_until - _now()) > 0 and not stop.is_set():
             await wait_until_set(stop, rest)
 
     async def finish(self) -> None:

@@ -1,11 +1,11 @@
-"""How a value of an AMQP header table becomes JSON; `message` uses it for XCom and for a DAG run's conf.
+r"""How a value of an AMQP header table becomes JSON; `message` uses it for XCom and for a DAG run's conf.
 
 Airflow stores conf and XCom but prints them as JSON on its pages and in its REST API, so a value JSON cannot hold
 breaks the page of a whole DAG (seen on Airflow 2.11.2). The rules, lossless and the same for every consumer:
 
 | AMQP value | JSON |
 |---|---|
-| text, boolean, integer, None | itself |
+| text, boolean, integer, None | itself; a NUL in text becomes the six characters `\u0000` |
 | float | itself; NaN and the infinities as the texts `NaN`, `Infinity`, `-Infinity` |
 | decimal | text, as `3.14` |
 | timestamp | text, ISO 8601 in UTC |
@@ -29,7 +29,7 @@ def json_value(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, str):
-        return _storable_text(value)
+        return storable_text(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else _non_finite(value)
     if isinstance(value, (bytes, bytearray, memoryview)):
@@ -44,7 +44,7 @@ def json_value(value: Any) -> Any:
         return [json_value(item) for item in value]
     if isinstance(value, Decimal):
         return str(value)
-    return _storable_text(str(value))
+    return storable_text(str(value))
 
 
 def json_object(table: Mapping[Any, Any]) -> dict[str, Any]:
@@ -52,15 +52,18 @@ def json_object(table: Mapping[Any, Any]) -> dict[str, Any]:
     return {_key(key): json_value(value) for key, value in table.items()}
 
 
+def storable_text(text: str) -> str:
+    r"""Text that every database can hold: a lone surrogate becomes a question mark, NUL the six characters `\u0000`.
+
+    PostgreSQL refuses NUL in text and in JSONB, which Airflow 3 keeps conf and XCom in.
+    """
+    return text.encode("utf-8", errors="replace").decode("utf-8").replace("\x00", "\\u0000")
+
+
 def _key(key: Any) -> str:
     if isinstance(key, (bytes, bytearray)):
-        return bytes(key).decode("utf-8", errors="replace")
-    return _storable_text(str(key))
-
-
-def _storable_text(text: str) -> str:
-    """Text that every database driver can encode: a lone surrogate becomes a question mark."""
-    return text.encode("utf-8", errors="replace").decode("utf-8")
+        return storable_text(bytes(key).decode("utf-8", errors="replace"))
+    return storable_text(str(key))
 
 
 def _non_finite(value: float) -> str:

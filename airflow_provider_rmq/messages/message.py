@@ -6,11 +6,13 @@ A `Message` knows neither channel nor delivery tag, so it cannot be acknowledged
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_rmq.messages.json_values import json_object
+from airflow_provider_rmq.messages.bodies import is_lossless, lenient_text
+from airflow_provider_rmq.messages.json_values import json_object, storable_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,27 +27,39 @@ class Message:
     message_id: str | None = None
     redelivered: bool = False
     content_encoding: str | None = None
+    #: What a filter callable sees: the AMQP basic properties as the client library delivers them.
+    properties: Any = field(default=None, repr=False, compare=False)
 
     def text(self) -> str:
-        """The body as text: UTF-8, every undecodable byte as U+FFFD. The only decoding in the package."""
-        return self.body.decode("utf-8", errors="replace")
+        """The body as text: inflated, UTF-8, every undecodable byte as U+FFFD. The only decoding in the package."""
+        return lenient_text(self.body, self.content_encoding)
 
     def as_xcom(self) -> dict[str, Any]:
-        """What operators, sensors and trigger events hand on: body, headers, routing_key, exchange."""
+        """What operators, sensors and trigger events hand on: body, headers, routing_key, exchange.
+
+        A body that text cannot hold (not UTF-8, or with a NUL) is handed on a second time, losslessly, as
+        `body_base64`; the key is absent otherwise.
+        """
         return {
-            "body": self.text(),
+            **self._body(),
             "headers": json_object(self.headers),
-            "routing_key": self.routing_key,
-            "exchange": self.exchange,
+            "routing_key": storable_text(self.routing_key),
+            "exchange": storable_text(self.exchange),
         }
 
     def as_conf(self, *, subscription_id: int | None) -> dict[str, Any]:
         """The conf of a DAG run started at once by this message."""
         return {
             "source": "immediate",
-            "body": self.text(),
+            **self._body(),
             "headers": json_object(self.headers),
-            "routing_key": self.routing_key,
+            "routing_key": storable_text(self.routing_key),
             "queue": self.queue,
             "subscription_id": subscription_id,
         }
+
+    def _body(self) -> dict[str, str]:
+        body = {"body": storable_text(self.text())}
+        if not is_lossless(self.body, self.content_encoding):
+            body["body_base64"] = base64.b64encode(self.body).decode("ascii")
+        return body

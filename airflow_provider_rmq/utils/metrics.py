@@ -1,18 +1,23 @@
-"""Counters of the watcher in Airflow's metrics; a metric that cannot be sent never costs the work it counts."""
+"""`incr`: a counter of Airflow's metrics that never disturbs who counts."""
 
 from __future__ import annotations
 
 import logging
 
-from airflow_provider_rmq import compat
-from airflow_provider_rmq.errors import describe
+from airflow_provider_rmq.compat import count_metric
+from airflow_provider_rmq.messages.misses import is_power_of_ten
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
+
+_failures = 0
 
 
 def incr(name: str) -> None:
-    """Increment a counter; never raises."""
+    """Add one to the counter `name`; a metrics backend that fails is logged at its 1st, 10th, 100th … failure."""
+    global _failures  # noqa: PLW0603 - one backend a process, so one count of its failures
     try:
-        compat.count_metric(str(getattr(name, "value", name)))
-    except Exception as error:  # noqa: BLE001 - whatever a metrics backend raises
-        log.debug("metric %s could not be sent: %s", name, describe(error))
+        count_metric(name)
+    except Exception:  # a metric is never worth a message
+        _failures += 1
+        if is_power_of_ten(_failures, first=1):
+            logger.warning("Metric %s could not be counted (failure %d)", name, _failures, exc_info=True)

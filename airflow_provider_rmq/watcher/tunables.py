@@ -24,6 +24,8 @@ CONSUMER_STOP_TIMEOUT = 30.0
 class Metric(str, Enum):
     """Counters, below Airflow's metrics prefix."""
 
+    __str__ = str.__str__  # a metrics client formats the name into its line
+
     CONSUMER_ATTACHED = "rmq_watcher.consumer_attached"
     CONSUMER_RESTARTED = "rmq_watcher.consumer_restarted"
     DAG_TRIGGERED = "rmq_watcher.dag_triggered"

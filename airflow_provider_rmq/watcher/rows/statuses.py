@@ -1,21 +1,18 @@
 """Writes what the watcher knows into the rows: the status of each subscription and of each Airflow connection.
 
-`StatusBoard` collects the newest status of every subscription; `flush` writes what the database does not say yet. A
-write that fails stays on the board and goes out with the next flush.
+When to write, and what becomes of a write that fails, is `service.status_writer`'s part.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import select, update
 
 from airflow_provider_rmq.watcher.models import RMQConnStatus, RMQSubscription
-from airflow_provider_rmq.watcher.states import Row, SubscriptionStatus
-from airflow_provider_rmq.watcher.subscription import Subscription
+from airflow_provider_rmq.watcher.states import Row
 
 #: Characters of an error text kept in a row.
 MAX_ERROR_LENGTH = 2000
@@ -42,27 +39,16 @@ def write_subscription_statuses(session: Any, rows: Mapping[int, Row]) -> None:
     session.commit()
 
 
-def write_connection_statuses(
-    session: Any,
-    subscriptions: Iterable[Subscription],
-    rows: Mapping[int, Row],
-    now: datetime,
-) -> None:
-    """Stamp every conn_id that a subscription names, and commit.
+def write_connection_statuses(session: Any, consumers: Mapping[str, int], now: datetime) -> None:
+    """Stamp the row of every conn_id that a subscription names, and commit.
 
-    The number of consumers that listen is what this process knows by itself; a verdict of the broker on the
-    connection is not written here, so `status` keeps what is stored.
+    A verdict of the broker on the connection is not known here, so `status` keeps what is stored.
 
     Args:
         session: A SQLAlchemy session.
-        subscriptions: All enabled subscriptions.
-        rows: The status of each, by subscription id.
+        consumers: Live consumers of this process by conn_id.
         now: Naive UTC, as the column holds it.
     """
-    consumers: Counter[str] = Counter()
-    for subscription in subscriptions:
-        row = rows.get(subscription.id)
-        consumers[subscription.key.conn_id] += bool(row and row.status is not SubscriptionStatus.DISCONNECTED)
     for conn_id, count in consumers.items():
         stored = session.get(RMQConnStatus, conn_id) or RMQConnStatus(conn_id=conn_id)
         stored.consumer_count = count

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -34,7 +33,7 @@ class DagGate:
     """Opens for a DAG once it has a serialized version, and then stays open."""
 
     read_states: ReadStates
-    opened_at: float = field(default_factory=time.monotonic)
+    started_at: float = field(default_factory=lambda: asyncio.get_running_loop().time())
     _admitted: set[str] = field(default_factory=set)
     _waiting: set[str] = field(default_factory=set)
     _reasons: dict[str, str] = field(default_factory=dict)
@@ -52,7 +51,7 @@ class DagGate:
                 report(self._reasons.get(dag_id, f"DAG {dag_id}: Airflow has not been asked yet"))
 
     def _is_open(self, dag_id: str) -> bool:
-        return dag_id in self._admitted or time.monotonic() - self.opened_at > HOLD_LIMIT
+        return dag_id in self._admitted or asyncio.get_running_loop().time() - self.started_at > HOLD_LIMIT
 
     async def _poll(self) -> None:
         while self._waiting:

@@ -12,8 +12,8 @@ A paused DAG ends in an acknowledgement on purpose: requeueing would turn it int
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -56,13 +56,12 @@ class GrowingPause:
     With a window of deliveries a single outage fails all of them at once; it is one failure and grows the pause once.
     """
 
-    clock: Callable[[], float] = time.monotonic
     backoff: Backoff = field(default_factory=Backoff)
     until: float = 0.0
 
     def after_failure(self) -> float:
         """Seconds to pause."""
-        now = self.clock()
+        now = asyncio.get_running_loop().time()
         if now >= self.until:
             self.until = now + self.backoff.next()
         return self.until - now

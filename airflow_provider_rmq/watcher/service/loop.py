@@ -111,8 +111,7 @@ class WatcherLoop:
         self.statuses.repeat_all()
         stamp = partial(
             write_connection_statuses,
-            subscriptions=list(self._subscriptions),
-            rows=dict(self.statuses.rows),
+            consumers=self.consumers.live(subscription.key.conn_id for subscription in self._subscriptions),
             now=datetime.now(timezone.utc).replace(tzinfo=None),
         )
         await self._in_session("stamp connections", stamp)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -65,6 +66,11 @@ class ConsumerSet:
             work = self.make(subscription)
             task = create_guarded_task(work.run(), name=str(subscription))
             self._running[subscription.consumer_key] = _Running(work, task)
+
+    def live(self, conn_ids: Iterable[str]) -> dict[str, int]:
+        """Live consumers by conn_id, for every conn_id asked for."""
+        alive = Counter(key.conn_id for key, item in self._running.items() if not item.task.done())
+        return {conn_id: alive[conn_id] for conn_id in conn_ids}
 
     async def stop(self) -> None:
         """Stop all consumers; what they are answering is finished within `CONSUMER_STOP_TIMEOUT`."""
