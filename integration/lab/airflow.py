@@ -48,6 +48,7 @@ class AirflowSettings:
     executor: str = "SequentialExecutor"
     database_url: str | None = None  # None: SQLite below the home
     webserver_port: int | None = None  # None: a free one
+    dags: Path | None = None  # None: below the home
     environment: Mapping[str, str] = field(default_factory=dict)  # last word over everything below
 
 
@@ -86,14 +87,14 @@ class AirflowHome:
     def __init__(self, path: Path, settings: AirflowSettings | None = None) -> None:
         self.path = path.absolute()
         self.settings = settings or AirflowSettings()
-        self.dags = self.path / "dags"
+        self.dags = (self.settings.dags or self.path / "dags").absolute()
         self.logs = self.path / "logs"
         self.webserver_port = self.settings.webserver_port or free_port()
         self.database_url = self.settings.database_url or f"sqlite:///{self.path}/airflow.db"
         self.services: list[Service] = []
         self._engine: Any = None
         self.dags.mkdir(parents=True, exist_ok=True)
-        self.logs.mkdir(exist_ok=True)
+        self.logs.mkdir(parents=True, exist_ok=True)
 
     def __enter__(self) -> AirflowHome:
         return self
