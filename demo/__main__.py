@@ -13,6 +13,7 @@ import secrets
 import signal
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 from types import FrameType
 
@@ -123,11 +124,9 @@ def tell(order: orders.Order, done: DagRunRow, home: AirflowHome, login: Login) 
     )
 
 
-def since(order: orders.Order, moment: object) -> float:
+def since(order: orders.Order, moment: datetime | None) -> float:
     """Return the seconds from publishing to a moment of the run."""
-    from datetime import datetime  # noqa: PLC0415
-
-    if not isinstance(moment, datetime):
+    if moment is None:
         raise DemoError("the DAG run has no such moment")
     return (moment - order.published_at).total_seconds()
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from demo.brokers import Broker
 from demo.console import DemoError, near, say, step
@@ -14,6 +16,8 @@ from integration.lab.airflow import AirflowHome, AirflowSettings, DagRunRow, Log
 from integration.lab.ports import is_free
 from integration.lab.processes import Service
 from integration.lab.waiting import NotInTimeError, wait_until
+
+T = TypeVar("T")
 
 DAG_ID = "orders_demo"
 DAGS = Path(__file__).parent / "dags"
@@ -55,13 +59,17 @@ def make_home(folder: Path, port: int) -> AirflowHome:
 
 def start(home: AirflowHome, broker: Broker, login: Login) -> Running:
     """Prepare the database, start scheduler and web server, return when the subscription listens."""
-    with step("airflow", f"making the database, connection rmq_default and a user (log: {near(home.logs)}/setup.log)", "done"):
+    with step(
+        "airflow", f"making the database, connection rmq_default and a user (log: {near(home.logs)}/setup.log)", "done"
+    ):
         connection = rmq_connection(broker.url, management_url=broker.management_url)
         home.prepare(connections={"rmq_default": connection}, admin=login)
     with step("airflow", f"starting scheduler and web server (logs: {near(home.logs)})", "web server answers"):
         running = Running(home.start_scheduler(), home.start_webserver())
         home.wait_for_webserver(running.webserver)
-    with step("watcher", f"waiting until {DAG_ID} listens to queue {QUEUE} (log: {near(running.scheduler.log)})", "listening"):
+    with step(
+        "watcher", f"waiting until {DAG_ID} listens to queue {QUEUE} (log: {near(running.scheduler.log)})", "listening"
+    ):
         wait_for_subscription(home, running)
         wait_for_dag(home, running)
     return running
@@ -112,7 +120,9 @@ def wait_for_run(home: AirflowHome, running: Running, order: Order) -> DagRunRow
     return run
 
 
-def _wait(condition, timeout, what, *, log, show=None):  # noqa: ANN001, ANN202 - passes everything on
+def _wait(
+    condition: Callable[[], T | None], timeout: float, what: str, *, log: Path, show: Callable[[], object] | None = None
+) -> T:
     """Wait, and name the log when it was in vain."""
     try:
         return wait_until(condition, timeout, what, show=show)

@@ -107,5 +107,5 @@ def _reason(error: BaseException) -> str:
         if isinstance(inner, BaseException) and not str(inner):
             continue
         if inner:
-            return str(inner) if str(inner) else type(inner).__name__
+            return str(inner) or type(inner).__name__
     return type(error).__name__

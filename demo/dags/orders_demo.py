@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pendulum
 from airflow.decorators import dag, task
@@ -18,9 +19,9 @@ from airflow_provider_rmq.watcher.decorators import rmq_trigger
     catchup=False,
     is_paused_upon_creation=False,
 )
-def orders_demo():
+def orders_demo() -> None:
     @task
-    def show_order(dag_run=None) -> str:
+    def show_order(dag_run: Any = None) -> str:
         order = json.loads(dag_run.conf["body"])
         text = f"order {order['order_id']}: {order['quantity']} x {order['item']}"
         print(text)

@@ -178,13 +178,14 @@ class Service:
                 stderr=output,
                 # Ctrl-C goes to every process of the terminal's group; ours are ended in order, by us.
                 start_new_session=True,
-                **({"user": user, "extra_groups": []} if user else {}),
+                user=user,
+                extra_groups=[] if user else None,
             )
 
     @property
     def pid(self) -> int:
         """The process started, not one of its children."""
-        return self._process.pid
+        return int(self._process.pid)
 
     @property
     def alive(self) -> bool:
