@@ -15,13 +15,12 @@ from enum import Enum
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from airflow.exceptions import AirflowException as AirflowException
     from airflow.exceptions import AirflowSkipException as AirflowSkipException
     from airflow.hooks.base import BaseHook as BaseHook
-    from airflow.listeners import hookimpl as hookimpl
     from airflow.models.baseoperator import BaseOperator as BaseOperator
     from airflow.plugins_manager import AirflowPlugin as AirflowPlugin
     from airflow.sensors.base import BaseSensorOperator as BaseSensorOperator
@@ -40,7 +39,6 @@ _MOVED = {
     "BaseTrigger": ("airflow.triggers.base",),
     "PokeReturnValue": ("airflow.sensors.base",),
     "TriggerEvent": ("airflow.triggers.base",),
-    "hookimpl": ("airflow.listeners",),
 }
 
 
@@ -124,6 +122,17 @@ def count_metric(name: str, count: int = 1) -> None:
     from airflow.stats import Stats
 
     Stats.incr(name, count)
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def listener_hook(function: F) -> F:
+    """Mark a method as an implementation of one of Airflow's listener hooks."""
+    from airflow.listeners import hookimpl
+
+    marked: F = hookimpl(function)
+    return marked
 
 
 # --- processes -------------------------------------------------------------------------------------------------------

@@ -1,0 +1,112 @@
+"""AMQP connections of the watcher: one per conn_id, shared by its consumers, opened again when it is lost.
+
+Plain connections on purpose, not aio-pika's robust ones: every consumer has its own loop that attaches again
+(`consuming`), and two mechanisms that restore the same registration get in each other's way (see the ADR on it).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import aio_pika
+from aio_pika.abc import AbstractConnection
+
+from airflow_provider_rmq.broker.deadlines import call_with_timeout
+from airflow_provider_rmq.broker.settings import DEFAULT_CONNECT_TIMEOUT, ConnectionSettings
+from airflow_provider_rmq.errors import ConnectionLost, describe
+
+log = logging.getLogger(__name__)
+
+#: Seconds one connection may take to close.
+CLOSE_TIMEOUT = 5.0
+
+SettingsLookup = Callable[[str], Awaitable[ConnectionSettings]]
+
+
+@dataclass(frozen=True, slots=True)
+class PooledConnection:
+    """An open AMQP connection and the settings it was opened with."""
+
+    amqp: AbstractConnection
+    settings: ConnectionSettings
+
+
+@dataclass(slots=True)
+class ConnectionPool:
+    """Hands out one connection per conn_id; an unreachable broker delays only its own conn_id.
+
+    However many consumers ask, the broker is asked for one attempt at a time: they wait for it side by side, each at
+    most the connection's `connect_timeout`. An attempt that takes longer stays in flight for the next who asks.
+    """
+
+    lookup: SettingsLookup
+    name: str
+    _attempts: dict[str, asyncio.Task[PooledConnection]] = field(default_factory=dict)
+    _waits: dict[str, float] = field(default_factory=dict)
+
+    async def connection(self, conn_id: str) -> PooledConnection:
+        """An open connection.
+
+        Raises:
+            ConnectionLost: There is none, with the reason; try again after a pause.
+        """
+        attempt = self._attempts.get(conn_id)
+        if attempt is None or _is_spent(attempt):
+            attempt = asyncio.create_task(self._connect(conn_id), name=f"connect {conn_id}")
+            attempt.add_done_callback(_retrieve)
+            self._attempts[conn_id] = attempt
+        wait = self._waits.get(conn_id, DEFAULT_CONNECT_TIMEOUT)
+        done, _ = await asyncio.wait({attempt}, timeout=wait)
+        if not done:
+            raise ConnectionLost(f"no connection to the broker of {conn_id} within {wait:g} s; the attempt goes on")
+        try:
+            return attempt.result()
+        except (OSError, RuntimeError, ValueError, asyncio.TimeoutError, aio_pika.exceptions.AMQPError) as error:
+            raise ConnectionLost(f"no connection to the broker of {conn_id}: {describe(error)}") from error
+
+    async def _connect(self, conn_id: str) -> PooledConnection:
+        settings = await self.lookup(conn_id)
+        self._waits[conn_id] = settings.connect_timeout * len(settings.endpoints)
+        failures: list[str] = []
+        for endpoint in settings.endpoints:
+            try:
+                amqp = await aio_pika.connect(
+                    settings.url(endpoint),
+                    timeout=settings.connect_timeout,
+                    client_properties={"connection_name": f"{self.name} {conn_id}"},
+                )
+            except (OSError, asyncio.TimeoutError, aio_pika.exceptions.AMQPError) as error:
+                failures.append(f"{endpoint.host}:{endpoint.port}: {describe(error)}")
+                continue
+            log.info("connected to the broker of %s at %s:%d", conn_id, endpoint.host, endpoint.port)
+            return PooledConnection(amqp, settings)
+        raise ConnectionLost("; ".join(failures))
+
+    async def close(self) -> None:
+        """Close every connection; one that does not answer is left to the end of the process."""
+        attempts, self._attempts = self._attempts, {}
+        await asyncio.gather(*(_close(attempt) for attempt in attempts.values()), return_exceptions=True)
+
+
+def _is_spent(attempt: asyncio.Task[PooledConnection]) -> bool:
+    """Whether this attempt can give nobody a usable connection any more."""
+    if not attempt.done():
+        return False
+    return attempt.cancelled() or attempt.exception() is not None or attempt.result().amqp.is_closed
+
+
+def _retrieve(attempt: asyncio.Task[PooledConnection]) -> None:
+    """An attempt that failed after everybody stopped waiting is asked for again; its error is no news."""
+    if not attempt.cancelled():
+        attempt.exception()
+
+
+async def _close(attempt: asyncio.Task[PooledConnection]) -> None:
+    if not attempt.done():
+        attempt.cancel()
+        return
+    if not _is_spent(attempt):
+        await call_with_timeout(attempt.result().amqp.close(), CLOSE_TIMEOUT)

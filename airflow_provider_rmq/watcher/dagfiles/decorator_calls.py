@@ -1,0 +1,206 @@
+"""From the text of a DAG file to its declared subscriptions and to what could not be read. Pure; never runs a file.
+
+Found are functions decorated with `rmq_trigger(...)` and `dag(...)`, and DAG objects passed to `rmq_trigger(...)`:
+`rmq_trigger(queue="orders")(dag)`, whether the DAG comes from `DAG(...)`, `with DAG(...) as dag` or a factory.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from airflow_provider_rmq.errors import ConfigurationError
+from airflow_provider_rmq.watcher.dagfiles.dag_ids import Constants, Unreadable, dag_id_of
+from airflow_provider_rmq.watcher.declarations import Complaint
+from airflow_provider_rmq.watcher.subscription import Declaration
+from airflow_provider_rmq.watcher.subscription_builder import build_subscriptions
+
+#: The decorator's parameters in positional order.
+PARAMETERS = ("queue", "conn_id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileReading:
+    """What one file declares; `failure` says why the text is no Python."""
+
+    declarations: tuple[Declaration, ...] = ()
+    complaints: tuple[Complaint, ...] = ()
+    failure: str | None = None
+
+
+def read_file_text(text: str, path: str) -> FileReading:
+    """Read the declarations of one DAG file; never raises, whatever the text."""
+    if "rmq_trigger" not in text:
+        return FileReading()  # most files of a DAG folder: not worth a parse
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # invalid escapes are for the DAG's author, not for the watcher's log
+            tree = ast.parse(text)
+        reader = _Reader(tree, path)
+        reader.read(tree)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return FileReading(failure=f"{type(error).__name__}: {error}")
+    return FileReading(declarations=tuple(reader.declarations), complaints=tuple(reader.complaints))
+
+
+@dataclass(slots=True)
+class _DagCall:
+    """Where a DAG gets its id."""
+
+    call: ast.Call
+    default_id: str | None
+
+
+@dataclass(slots=True)
+class _Names:
+    """How this file spells the three names that matter."""
+
+    trigger: set[str] = field(default_factory=lambda: {"rmq_trigger"})
+    decorator: set[str] = field(default_factory=lambda: {"dag"})
+    constructor: set[str] = field(default_factory=lambda: {"DAG"})
+
+
+class _Reader:
+    def __init__(self, tree: ast.Module, path: str) -> None:
+        self.path = path
+        self.declarations: list[Declaration] = []
+        self.complaints: list[Complaint] = []
+        self.constants = Constants(tree)
+        self.names = _spellings(tree)
+        self.dags = dict(self._named_dags(tree))
+
+    def read(self, tree: ast.Module) -> None:
+        for node in ast.walk(tree):
+            match node:
+                case ast.FunctionDef() | ast.AsyncFunctionDef():
+                    self._read_function(node)
+                case ast.Call(func=ast.Call() as trigger, args=[target]) if _is_call_of(trigger, self.names.trigger):
+                    self._declare(trigger, self._dag_behind(target))
+                case _:
+                    pass
+
+    def _read_function(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        dag = self._dag_call_of(function)
+        for decorator in function.decorator_list:
+            if isinstance(decorator, ast.Call) and _is_call_of(decorator, self.names.trigger):
+                self._declare(decorator, dag)
+
+    def _dag_call_of(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> _DagCall | None:
+        for decorator in function.decorator_list:
+            if isinstance(decorator, ast.Call) and _is_call_of(decorator, self.names.decorator):
+                return _DagCall(decorator, function.name)
+        return None
+
+    def _named_dags(self, tree: ast.Module) -> Iterator[tuple[str, _DagCall]]:
+        """Names that hold a DAG object or a DAG factory."""
+        for node in ast.walk(tree):
+            match node:
+                case ast.FunctionDef() | ast.AsyncFunctionDef():
+                    dag = self._dag_call_of(node)
+                    if dag:
+                        yield node.name, dag
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call) if _is_call_of(
+                    call, self.names.constructor
+                ):
+                    yield name, _DagCall(call, None)
+                case ast.withitem(context_expr=ast.Call() as call, optional_vars=ast.Name(id=name)) if _is_call_of(
+                    call, self.names.constructor
+                ):
+                    yield name, _DagCall(call, None)
+                case _:
+                    pass
+
+    def _dag_behind(self, target: ast.expr) -> _DagCall | None:
+        match target:
+            case ast.Call() if _is_call_of(target, self.names.constructor):
+                return _DagCall(target, None)
+            case ast.Name(id=name) | ast.Call(func=ast.Name(id=name)):
+                return self.dags.get(name)
+        return None
+
+    def _declare(self, trigger: ast.Call, dag: _DagCall | None) -> None:
+        dag_id = self._read_dag_id(trigger, dag)
+        given = self._read_arguments(trigger, dag_id)
+        if dag_id is None or given is None:
+            return
+        try:
+            self.declarations += build_subscriptions(dag_id=dag_id, **given)
+        except (ConfigurationError, TypeError) as error:
+            self._complain(trigger, dag_id, given.get("queue"), "the call", f"is refused: {error}")
+
+    def _read_dag_id(self, trigger: ast.Call, dag: _DagCall | None) -> str | None:
+        try:
+            if dag is None:
+                raise Unreadable("cannot be told: no call of dag(...) or DAG(...) belongs to it")
+            return dag_id_of(dag.call, self.constants, default=dag.default_id)
+        except Unreadable as error:
+            self._complain(trigger, None, self._readable_queue(trigger), "dag_id", str(error))
+            return None
+
+    def _read_arguments(self, trigger: ast.Call, dag_id: str | None) -> dict[str, object] | None:
+        """The values of the call's arguments; None where one of them hides."""
+        readable = True
+        given: dict[str, object] = {}
+        for name, node in _named_arguments(trigger):
+            try:
+                if name not in PARAMETERS:
+                    raise Unreadable("is not known here")
+                if isinstance(node, ast.Starred):
+                    raise Unreadable("is unpacked with *, which hides what it holds")
+                if name in given:
+                    raise Unreadable("is given twice")
+                given[name] = self.constants.value(node, before=node.lineno)
+            except Unreadable as error:
+                readable = False
+                self._complain(trigger, dag_id, self._readable_queue(trigger), name, str(error))
+        return given if readable else None
+
+    def _readable_queue(self, trigger: ast.Call) -> object:
+        for name, node in _named_arguments(trigger):
+            if name == "queue":
+                try:
+                    return self.constants.value(node, before=node.lineno)
+                except Unreadable:
+                    return None
+        return None
+
+    def _complain(self, trigger: ast.Call, dag_id: str | None, queue: object, parameter: str, reason: str) -> None:
+        self.complaints.append(
+            Complaint(
+                path=self.path,
+                line=trigger.lineno,
+                dag_id=dag_id,
+                queue=queue if isinstance(queue, str) else None,
+                parameter=parameter,
+                reason=reason,
+            )
+        )
+
+
+def _named_arguments(call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
+    for position, argument in enumerate(call.args):
+        yield PARAMETERS[position] if position < len(PARAMETERS) else f"argument {position + 1}", argument
+    for keyword in call.keywords:
+        yield keyword.arg or "**", keyword.value
+
+
+def _is_call_of(call: ast.Call, names: set[str]) -> bool:
+    """Whether the called name is one of these, plain (`dag(...)`) or as an attribute (`decorators.dag(...)`)."""
+    match call.func:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name in names
+    return False
+
+
+def _spellings(tree: ast.Module) -> _Names:
+    """The names after `import ... as`."""
+    names = _Names()
+    targets = {"rmq_trigger": names.trigger, "dag": names.decorator, "DAG": names.constructor}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if alias.asname and alias.name in targets:
+                    targets[alias.name].add(alias.asname)
+    return names

@@ -1,0 +1,194 @@
+"""The watcher's worker process: prepares Airflow, runs the event loop in a thread, leaves in bounded time.
+
+The main thread loads Airflow and its plugins, as the Scheduler's does, and then waits for a reason to stop. Airflow
+is imported late, inside functions: until then this process can be stopped at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+
+from airflow_provider_rmq.watcher.process.child import RESTARTS
+from airflow_provider_rmq.watcher.process.restarts import EXIT_FAILED, EXIT_STOPPED
+from airflow_provider_rmq.watcher.process.signals import (
+    Stop,
+    StopReason,
+    StopWaiter,
+    exit_at_latest_in,
+    request_parent_death_signal,
+)
+
+log = logging.getLogger("airflow_provider_rmq.watcher.runner")
+
+#: Seconds the loop has to stop the consumers.
+LOOP_STOP_TIMEOUT = 45.0
+#: Seconds after which the kernel ends a process that has decided to leave.
+EXIT_DEADLINE = 60
+#: Seconds logging may take to shut down.
+LOGGING_STOP_TIMEOUT = 2.0
+#: Seconds between a failure of the loop and the next one.
+LOOP_RESTART_PAUSE = 30.0
+
+
+def run(parent_pid: int) -> int:
+    """Run the watcher until told to stop; does not return while a thread is left that could hold the exit up."""
+    waiter = StopWaiter(parent_pid)
+    if (refusal := request_parent_death_signal()) is not None:
+        tell(refusal)
+    preparation = _Preparation(waiter)
+    preparation.start()
+    try:
+        _prepare_airflow()
+        preparation.finish()
+        code = _watch(waiter, parent_pid)
+    except Exception:
+        exit_at_latest_in(EXIT_DEADLINE)
+        log.exception("RMQ Watcher process failed — exiting")
+        code = EXIT_FAILED
+    _leave(code)
+    return code
+
+
+def _prepare_airflow() -> None:
+    from airflow_provider_rmq import compat  # noqa: PLC0415 - late on purpose, see above
+
+    compat.prepare_process()
+
+
+@dataclass(slots=True)
+class _Preparation:
+    """Watches for a reason to stop while the main thread is busy importing, and then leaves at once."""
+
+    waiter: StopWaiter
+    _done: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._watch, name="rmq-watcher-preparation", daemon=True)
+        self._thread.start()
+
+    def finish(self) -> None:
+        """The main thread takes over."""
+        self._done.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._done.is_set():
+            stop = self.waiter.wait(0.2)
+            if stop is None:
+                continue
+            exit_at_latest_in(EXIT_DEADLINE)
+            what = "the scheduler exited" if stop.reason is StopReason.PARENT_GONE else f"received {stop.signal_name}"
+            tell(f"RMQ Watcher process {os.getpid()}: {what} while Airflow was being prepared — exiting")
+            os._exit(EXIT_STOPPED)
+
+
+def _watch(waiter: StopWaiter, parent_pid: int) -> int:
+    log.info("RMQ Watcher process %d started for the supervisor process %d", os.getpid(), parent_pid)
+    _count_restart()
+    loop = _LoopThread()
+    loop.start()
+    while loop.is_alive():
+        stop = waiter.wait()
+        if stop is not None:
+            exit_at_latest_in(EXIT_DEADLINE)
+            _report_stop(stop, waiter.parent_pid)
+            loop.stop()
+            loop.join(LOOP_STOP_TIMEOUT)
+            if loop.is_alive():
+                tell(
+                    f"RMQ Watcher process {os.getpid()}: the loop is still running {LOOP_STOP_TIMEOUT:g}s after "
+                    "the stop — exiting without it"
+                )
+            return EXIT_STOPPED
+    exit_at_latest_in(EXIT_DEADLINE)
+    log.error("RMQ Watcher loop failed — exiting")
+    return EXIT_FAILED
+
+
+def _count_restart() -> None:
+    from airflow_provider_rmq.utils.metrics import incr  # noqa: PLC0415 - Airflow is there now
+    from airflow_provider_rmq.watcher.tunables import Metric  # noqa: PLC0415
+
+    restarts = os.environ.get(RESTARTS, "0")
+    if restarts != "0":
+        log.warning("RMQ Watcher process %d is restart number %s", os.getpid(), restarts)
+        incr(Metric.PROCESS_RESTARTED)
+
+
+def _report_stop(stop: Stop, parent_pid: int) -> None:
+    if stop.reason is StopReason.PARENT_GONE:
+        log.error(
+            "RMQ Watcher process: the parent process %d has exited (parent is now %d) — stopping the watcher",
+            parent_pid,
+            os.getppid(),
+        )
+    else:
+        log.info("RMQ Watcher process received %s — stopping the watcher", stop.signal_name)
+
+
+class _LoopThread(threading.Thread):
+    """Runs the watcher's event loop; makes a new one when a loop fails."""
+
+    def __init__(self) -> None:
+        super().__init__(name="rmq-watcher-loop", daemon=True)
+        self._stop_asked = threading.Event()
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop_in_loop: asyncio.Event | None = None
+
+    def run(self) -> None:
+        while not self._stop_asked.is_set():
+            try:
+                asyncio.run(self._main())
+                return
+            except Exception:
+                log.exception("RMQ Watcher loop failed, it is made anew in %g s", LOOP_RESTART_PAUSE)
+                self._stop_asked.wait(LOOP_RESTART_PAUSE)
+
+    def stop(self) -> None:
+        """Ask the loop to stop; from any thread."""
+        self._stop_asked.set()
+        with self._lock:
+            if self._loop is not None and self._stop_in_loop is not None:
+                self._loop.call_soon_threadsafe(self._stop_in_loop.set)
+
+    async def _main(self) -> None:
+        from airflow_provider_rmq.watcher.consumer import build_watcher_loop  # noqa: PLC0415 - imports Airflow
+
+        stop = asyncio.Event()
+        with self._lock:
+            self._loop, self._stop_in_loop = asyncio.get_running_loop(), stop
+        if self._stop_asked.is_set():
+            stop.set()
+        try:
+            await build_watcher_loop().run(stop)
+        finally:
+            with self._lock:
+                self._loop = self._stop_in_loop = None
+
+
+def _leave(code: int) -> None:
+    """Flush and shut logging down, then end without waiting for threads that hang in a database or a DNS lookup."""
+    closer = threading.Thread(target=logging.shutdown, daemon=True)
+    closer.start()
+    closer.join(LOGGING_STOP_TIMEOUT)
+    if closer.is_alive():
+        tell(f"RMQ Watcher process {os.getpid()}: logging did not shut down within {LOGGING_STOP_TIMEOUT:g}s")
+    os._exit(code)
+
+
+def tell(text: str) -> None:
+    """Write to stderr past Airflow's logging, whose locks another thread may hold."""
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+    try:
+        os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, f"[{stamp}] {text}\n".encode())
+    except OSError:
+        return

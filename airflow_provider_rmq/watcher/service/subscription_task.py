@@ -1,0 +1,110 @@
+"""One subscription being consumed: the loop, its handler, its state, its row."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from airflow_provider_rmq.broker.consuming import Handler, Source, consume
+from airflow_provider_rmq.messages.backoff import Backoff
+from airflow_provider_rmq.utils.metrics import incr
+from airflow_provider_rmq.watcher.service.dag_gate import DagGate
+from airflow_provider_rmq.watcher.states import (
+    Attached,
+    Attaching,
+    AwaitingDag,
+    ConsumerEvent,
+    ConsumerState,
+    Detached,
+    QueueMissing,
+    Registration,
+    Row,
+    Stopped,
+    SubscriptionStatus,
+    advance,
+)
+from airflow_provider_rmq.watcher.subscription import Subscription
+from airflow_provider_rmq.watcher.tunables import Metric
+
+log = logging.getLogger(__name__)
+
+#: Deliveries of one queue that are answered at the same time, and the prefetch the broker is asked for.
+WINDOW = 20
+#: Seconds between a failed attempt to attach and the next: the first, and the longest.
+FIRST_ATTACH_PAUSE, LONGEST_ATTACH_PAUSE = 0.5, 5.0
+
+
+@dataclass(slots=True)
+class SubscriptionTask:
+    """Consumes for one subscription until told to stop; observes its own loop."""
+
+    subscription: Subscription
+    source: Source
+    handler: Handler[ConsumerEvent]
+    gate: DagGate
+    report: Callable[[int, Row], None]
+    state: ConsumerState = field(default_factory=ConsumerState)
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self) -> None:
+        """Wait for the DAG, then consume."""
+        self._advance(Attaching())
+        if await self._admitted():
+            await consume(
+                self.source,
+                self.handler,
+                self,
+                stop=self.stop,
+                window=WINDOW,
+                pauses=Backoff(FIRST_ATTACH_PAUSE, LONGEST_ATTACH_PAUSE),
+            )
+        self._advance(Stopped())
+
+    async def _admitted(self) -> bool:
+        """Wait for the DAG; False when the stop comes first."""
+        admission = asyncio.ensure_future(
+            self.gate.admit(self.subscription.key.dag_id, lambda reason: self._advance(AwaitingDag(reason)))
+        )
+        stopped = asyncio.ensure_future(self.stop.wait())
+        try:
+            await asyncio.wait({admission, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            admission.cancel()
+            stopped.cancel()
+        return not self.stop.is_set()
+
+    def attaching(self) -> None:
+        """A pass begins; a subscription in error keeps saying so until it is attached again."""
+        if self.state.reported is not SubscriptionStatus.ERROR:
+            self._advance(Attaching())
+
+    def attached(self, tag: str, since: float) -> None:
+        """The broker confirmed the consumer."""
+        incr(Metric.CONSUMER_ATTACHED)
+        log.info("%s: listening", self.subscription)
+        self._advance(Attached(Registration(tag, since)))
+
+    def detached(self, reason: str | None) -> None:
+        """The pass has ended."""
+        self._failed_with(reason)
+        self._advance(Detached(reason))
+
+    def queue_missing(self, reason: str) -> None:
+        """The queue does not exist; the loop looks for it again."""
+        self._failed_with(reason)
+        self._advance(QueueMissing(reason))
+
+    def answered(self, event: ConsumerEvent) -> None:
+        """A delivery was settled."""
+        self._advance(event)
+
+    def _failed_with(self, reason: str | None) -> None:
+        """Log a reason when it is news; the row repeats it anyway."""
+        if reason and reason != self.state.error:
+            log.warning("%s: not consuming: %s", self.subscription, reason)
+
+    def _advance(self, event: ConsumerEvent) -> None:
+        self.state = advance(self.state, event)
+        self.report(self.subscription.id, self.state.row)
