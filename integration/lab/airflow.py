@@ -48,6 +48,7 @@ class AirflowSettings:
     executor: str = "SequentialExecutor"
     database_url: str | None = None  # None: SQLite below the home
     webserver_port: int | None = None  # None: a free one
+    dags: Path | None = None  # None: below the home
     environment: Mapping[str, str] = field(default_factory=dict)  # last word over everything below
 
 
@@ -86,14 +87,14 @@ class AirflowHome:
     def __init__(self, path: Path, settings: AirflowSettings | None = None) -> None:
         self.path = path.absolute()
         self.settings = settings or AirflowSettings()
-        self.dags = self.path / "dags"
+        self.dags = (self.settings.dags or self.path / "dags").absolute()
         self.logs = self.path / "logs"
         self.webserver_port = self.settings.webserver_port or free_port()
         self.database_url = self.settings.database_url or f"sqlite:///{self.path}/airflow.db"
         self.services: list[Service] = []
         self._engine: Any = None
         self.dags.mkdir(parents=True, exist_ok=True)
-        self.logs.mkdir(exist_ok=True)
+        self.logs.mkdir(parents=True, exist_ok=True)
 
     def __enter__(self) -> AirflowHome:
         return self
@@ -196,7 +197,7 @@ class AirflowHome:
                 with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
                     f"http://127.0.0.1:{self.webserver_port}/health", timeout=5
                 ) as response:
-                    return bool(response.status == 200)  # noqa: PLR2004 - HTTP's own number
+                    return bool(response.status == 200)
             except (OSError, urllib.error.URLError):
                 return False
 
@@ -217,21 +218,21 @@ class AirflowHome:
 
     def rows(self, sql: str, **parameters: Any) -> list[dict[str, Any]]:
         """Run a query and return its rows."""
-        from sqlalchemy import text  # noqa: PLC0415 - with Airflow's environment only
+        from sqlalchemy import text
 
         with self._connect() as connection:
             return [dict(row) for row in connection.execute(text(sql), parameters).mappings()]
 
     def has_table(self, name: str) -> bool:
         """Say whether a table exists yet."""
-        from sqlalchemy import inspect  # noqa: PLC0415
+        from sqlalchemy import inspect
 
         with self._connect() as connection:
             return bool(inspect(connection).has_table(name))
 
     def dag_runs(self, dag_id: str) -> list[DagRunRow]:
         """Return the runs of a DAG, oldest first."""
-        import sqlalchemy as sa  # noqa: PLC0415
+        import sqlalchemy as sa
 
         moments = [sa.column(name, sa.DateTime(timezone=True)) for name in ("queued_at", "start_date", "end_date")]
         names = [sa.column(name, sa.String) for name in ("dag_id", "run_id", "state")]
@@ -243,7 +244,18 @@ class AirflowHome:
         )
         with self._connect() as connection:
             found = connection.execute(query).all()
-        return [DagRunRow(*row[:3], row[3] or {}, *map(in_utc, row[4:])) for row in found]
+        return [
+            DagRunRow(
+                dag_id=row.dag_id,
+                run_id=row.run_id,
+                state=row.state,
+                conf=row.conf or {},
+                queued_at=in_utc(row.queued_at),
+                start_date=in_utc(row.start_date),
+                end_date=in_utc(row.end_date),
+            )
+            for row in found
+        ]
 
     def subscriptions(self) -> list[dict[str, Any]]:
         """Return the watcher's rows; none while it has not made its table yet."""
@@ -255,8 +267,8 @@ class AirflowHome:
 
     def _connect(self) -> Any:
         if self._engine is None:
-            from sqlalchemy import create_engine  # noqa: PLC0415
-            from sqlalchemy.pool import NullPool  # noqa: PLC0415
+            from sqlalchemy import create_engine
+            from sqlalchemy.pool import NullPool
 
             self._engine = create_engine(self.database_url, future=True, poolclass=NullPool)
         return self._engine.connect()

@@ -26,15 +26,15 @@ def main() -> None:
 
 def migrate() -> None:
     """Bring the database to this Airflow's schema."""
-    from airflow.utils.db import initdb  # noqa: PLC0415 - costs seconds, and only this process pays
+    from airflow.utils.db import initdb
 
     initdb()
 
 
 def add_connection(conn_id: str, fields: dict[str, Any]) -> None:
     """Store a connection, in place of one of the same name."""
-    from airflow.models.connection import Connection  # noqa: PLC0415
-    from airflow.utils.session import create_session  # noqa: PLC0415
+    from airflow.models.connection import Connection
+    from airflow.utils.session import create_session
 
     with create_session() as session:
         session.query(Connection).filter(Connection.conn_id == conn_id).delete()
@@ -43,7 +43,7 @@ def add_connection(conn_id: str, fields: dict[str, Any]) -> None:
 
 def create_admin(username: str, password: str) -> None:
     """Make the user who may see everything."""
-    from airflow.providers.fab.auth_manager.cli_commands.utils import get_application_builder  # noqa: PLC0415
+    from airflow.providers.fab.auth_manager.cli_commands.utils import get_application_builder
 
     with get_application_builder() as builder:
         manager = builder.sm

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from integration.lab import faults
 from integration.lab.broker_lab import BrokerLab
@@ -24,6 +25,7 @@ from integration.lab.waiting import NotInTimeError
 
 DEFAULT_STATE = Path(os.environ.get("BROKER_STATE", "/var/tmp/broker-lab"))
 Args = argparse.Namespace
+Command = Callable[[BrokerLab, Args], None]
 
 
 def note(text: str) -> None:
@@ -64,10 +66,12 @@ def up(lab: BrokerLab, args: Args) -> None:
 
 def urls(lab: BrokerLab, args: Args) -> None:
     """Print state and URLs."""
-    login = {key: getattr(args, key, default) for key, default in (("user", ADMIN), ("password", ADMIN))}
+    login: dict[str, Any] = {
+        key: getattr(args, key, default) for key, default in (("user", ADMIN), ("password", ADMIN))
+    }
     rows = []
     for node in lab.state.nodes.values():
-        target = {**login, "vhost": getattr(args, "vhost", "/"), "node": node.name}
+        target: dict[str, Any] = {**login, "vhost": getattr(args, "vhost", "/"), "node": node.name}
         row = {
             "name": node.name,
             "state": "paused" if node.paused else "up" if node.running else "down",
@@ -129,7 +133,7 @@ def down(lab: BrokerLab, args: Args) -> None:
             lab.down(purge=args.purge)
 
 
-def on_nodes(verb: str) -> Callable[[BrokerLab, Args], None]:
+def on_nodes(verb: str) -> Command:
     """Return the command that calls one verb of the lab with the node named, if any."""
 
     def command(lab: BrokerLab, args: Args) -> None:
@@ -143,17 +147,24 @@ def on_nodes(verb: str) -> Callable[[BrokerLab, Args], None]:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Describe the commands."""
+    """Describe the command line."""
     top = argparse.ArgumentParser(prog="broker", description=(__doc__ or "").split("\n", maxsplit=1)[0])
     top.add_argument("--state", type=Path, default=DEFAULT_STATE, help="state directory of the lab [BROKER_STATE]")
     top.add_argument("--roots", type=Path, default=DEFAULT_ROOTS, help="where private roots go [BROKER_ROOTS]")
     commands = top.add_subparsers(dest="command", required=True)
 
-    def add(name: str, function: Callable[[BrokerLab, Args], None]) -> argparse.ArgumentParser:
+    def add(name: str, function: Command) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=(function.__doc__ or "").strip().split("\n")[0])
         command.set_defaults(function=function)
         return command
 
+    add_life_cycle(add)
+    add_administration(add)
+    return top
+
+
+def add_life_cycle(add: Callable[[str, Command], argparse.ArgumentParser]) -> None:
+    """Describe what starts, stops and shows nodes."""
     command = add("install", install)
     command.add_argument("series", choices=SUITES)
     command.add_argument("--private", action="store_true", help="a private root even when the host has the series")
@@ -183,6 +194,22 @@ def parser() -> argparse.ArgumentParser:
         if verb in ("start", "wait"):
             command.add_argument("--timeout", type=float, default=120)
 
+    command = add("ctl", ctl)
+    command.add_argument("--node")
+    command.add_argument("--tool", default="rabbitmqctl")
+    command.add_argument("args", nargs=argparse.REMAINDER)
+
+    command = add("urls", urls)
+    for option, default in (("--user", ADMIN), ("--password", ADMIN), ("--vhost", "/")):
+        command.add_argument(option, default=default)
+    command.add_argument("--json", action="store_true")
+
+    command = add("down", down)
+    command.add_argument("--purge", action="store_true", help="delete the state directory too")
+
+
+def add_administration(add: Callable[[str, Command], argparse.ArgumentParser]) -> None:
+    """Describe what makes virtual hosts, users and troubles."""
     command = add("vhost", vhost)
     command.add_argument("name")
     command.add_argument("--default-queue-type", choices=("classic", "quorum", "stream"))
@@ -205,20 +232,6 @@ def parser() -> argparse.ArgumentParser:
     command = add("close-connections", close_connections)
     command.add_argument("node", nargs="?")
     command.add_argument("--vhost")
-
-    command = add("ctl", ctl)
-    command.add_argument("--node")
-    command.add_argument("--tool", default="rabbitmqctl")
-    command.add_argument("args", nargs=argparse.REMAINDER)
-
-    command = add("urls", urls)
-    for option, default in (("--user", ADMIN), ("--password", ADMIN), ("--vhost", "/")):
-        command.add_argument(option, default=default)
-    command.add_argument("--json", action="store_true")
-
-    command = add("down", down)
-    command.add_argument("--purge", action="store_true", help="delete the state directory too")
-    return top
 
 
 def main() -> int:

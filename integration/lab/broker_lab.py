@@ -20,6 +20,7 @@ import socket
 import subprocess
 import urllib.parse
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from integration.lab import node_files, surroundings
@@ -191,7 +192,7 @@ class BrokerLab:
         nodes = self._pick(names)
         try:
             for node in nodes:
-                wait_until(lambda node=node: self._healthy(node), timeout, f"node {node.name} to be healthy")
+                wait_until(partial(self._healthy, node), timeout, f"node {node.name} to be healthy")
             if self.state.settings.cluster and len(self.running()) == len(self.state.nodes) > 1:
                 members = self.management(nodes[0].name)
                 wait_until(

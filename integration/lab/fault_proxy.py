@@ -90,6 +90,7 @@ class FaultProxy:
         self.latency = self.jitter = 0.0
         self.rate = self.cut_after = 0
         self._server: asyncio.AbstractServer | None = None
+        self._serving: set[asyncio.Task[None]] = set()
         self._open = {way: asyncio.Event() for way in DIRECTIONS}
         self.normal()
 
@@ -107,8 +108,7 @@ class FaultProxy:
         if self._server:
             self._server.close()
         self.reset()
-        while self.links:
-            await asyncio.sleep(0.01)
+        await asyncio.gather(*self._serving, return_exceptions=True)
 
     # -- faults
 
@@ -171,6 +171,10 @@ class FaultProxy:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.accepted += 1
+        task = asyncio.current_task()
+        if task:
+            self._serving.add(task)
+            task.add_done_callback(self._serving.discard)
         if self.accepting == "refuse":
             writer.close()
             return
@@ -253,7 +257,7 @@ class FaultProxy:
             raise ValueError(f"unknown order: {line.strip()}")
         return "ok"
 
-    async def control(self, port: int) -> tuple[asyncio.AbstractServer, asyncio.Event]:
+    async def control(self, port: int) -> tuple[asyncio.Server, asyncio.Event]:
         """Take orders on a loopback port; the event is set by `quit`."""
         ended = asyncio.Event()
 

@@ -10,7 +10,7 @@ import fcntl
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -123,7 +123,7 @@ def ensure_installed(
 
 
 @contextlib.contextmanager
-def locked(roots: Path):  # noqa: ANN201 - a generator for the with statement only
+def locked(roots: Path) -> Iterator[None]:
     """Let one process at a time build below *roots*."""
     roots.mkdir(parents=True, exist_ok=True)
     with (roots / ".lock").open("w") as lock:

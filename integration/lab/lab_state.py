@@ -87,7 +87,9 @@ class LabState:
     def load(cls, file: Path) -> LabState:
         """Read what `save` wrote."""
         raw: dict[str, Any] = json.loads(file.read_text())
-        listed = {key: tuple(value) if isinstance(value, list) else value for key, value in raw["settings"].items()}
+        listed: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in raw["settings"].items()
+        }
         nodes = {}
         for name, node in raw["nodes"].items():
             node["beam"] = ProcessId(**node["beam"]) if node["beam"] else None

@@ -175,7 +175,8 @@ class Postgres:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            **({"user": self._user, "extra_groups": []} if self._user else {}),
+            user=self._user,
+            extra_groups=[] if self._user else None,
         )
         secret.unlink()
         if done.returncode:
@@ -184,7 +185,7 @@ class Postgres:
 
 @contextmanager
 def _cursor(server_url: str) -> Iterator[Any]:
-    import psycopg2  # noqa: PLC0415 - a development tool; the demo does without
+    import psycopg2
 
     connection = psycopg2.connect(server_url.replace("+psycopg2", "", 1))
     connection.autocommit = True  # databases are not made inside a transaction

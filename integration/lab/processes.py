@@ -7,6 +7,7 @@ records in a file between two calls of its command line; `Service` is for proces
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
@@ -133,6 +134,22 @@ def family(pid: int) -> list[ProcessId]:
     return [process for process in map(ProcessId.of, sorted(found - {pid})) if process.alive]
 
 
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent dies, where the kernel offers that (Linux)."""
+    set_child_subreaper = 36  # PR_SET_CHILD_SUBREAPER of linux/prctl.h
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(set_child_subreaper, 1, 0, 0, 0)
+
+
+def end_all_children(seconds: float = 10) -> None:
+    """End every descendant of this process that still lives; the last step of a program that leaves nothing behind."""
+    for process in family(os.getpid()):
+        process.end(seconds)
+    with contextlib.suppress(ChildProcessError):  # adopted ones have nobody else to ask for their exit code
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
 class Service:
     """One process of ours in a session of its own, with its output in a log file."""
 
@@ -161,13 +178,14 @@ class Service:
                 stderr=output,
                 # Ctrl-C goes to every process of the terminal's group; ours are ended in order, by us.
                 start_new_session=True,
-                **({"user": user, "extra_groups": []} if user else {}),
+                user=user,
+                extra_groups=[] if user else None,
             )
 
     @property
     def pid(self) -> int:
         """The process started, not one of its children."""
-        return self._process.pid
+        return int(self._process.pid)
 
     @property
     def alive(self) -> bool:

@@ -16,7 +16,7 @@ class NotInTimeError(Exception):
 
 
 def wait_until(
-    condition: Callable[[], T],
+    condition: Callable[[], T | None],
     timeout: float,
     what: str,
     *,

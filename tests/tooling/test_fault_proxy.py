@@ -11,6 +11,7 @@ import threading
 import pytest
 
 from integration.lab.fault_proxy import CHUNK, FaultProxy, ProxyThread, send
+from integration.lab.waiting import wait_until
 
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -143,9 +144,7 @@ async def test_half_close_ends_one_side_and_keeps_the_other(bench):
     assert await ask(link, b"b") == b""
     before = bench.proxy.bytes["up"]
     link[1].write(b"cc")
-    async with asyncio.timeout(2) if hasattr(asyncio, "timeout") else contextlib.AsyncExitStack():
-        while bench.proxy.bytes["up"] < before + 2:
-            await asyncio.sleep(0.01)
+    await asyncio.to_thread(wait_until, lambda: bench.proxy.bytes["up"] == before + 2, 2, "two bytes to go up")
 
 
 async def test_reset_ends_links_with_rst_even_in_a_black_hole(bench):
@@ -184,13 +183,17 @@ async def test_unknown_orders_are_refused_and_status_answers(bench):
 
 
 def test_a_proxy_thread_serves_callers_without_an_event_loop():
+    def greet(upstream: socket.socket) -> None:
+        with upstream.accept()[0] as client:
+            client.sendall(b"hello")
+
     with socket.create_server(("127.0.0.1", 0)) as upstream:
-        answer = threading.Thread(target=lambda: upstream.accept()[0].sendall(b"hello"))
-        answer.start()
+        greeter = threading.Thread(target=greet, args=[upstream])
+        greeter.start()
         with (
             ProxyThread(upstream.getsockname()) as proxy,
             socket.create_connection(("127.0.0.1", proxy.port), 5) as client,
         ):
             assert client.recv(5) == b"hello"
             assert json.loads(proxy.order("status"))["accepted"] == 1
-        answer.join()
+        greeter.join()

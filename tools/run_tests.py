@@ -1,0 +1,151 @@
+"""Everything that must hold before a change goes in: `python -m tools.run_tests`, or `make test`.
+
+Runs every check even after one has failed, so that one run tells all; the exit code is that of the first failure.
+The services of `integration/` come from `private_services`.
+
+    python -m tools.run_tests --only integration -- -k restart      words after -- go to pytest
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from integration.lab.folder import fresh_folder
+from integration.lab.processes import LabError, adopt_orphans, end_all_children, family
+from integration.lab.waiting import NotInTimeError
+from tools.private_services import services
+
+PROJECT = Path(__file__).resolve().parents[1]
+PARTS = ("lint", "unit", "integration")
+TOTAL_SECONDS = 25 * 60
+SECONDS_PER_TEST = 300
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+INTERRUPTED, OUT_OF_TIME = 130, 124
+
+PYTHON = [sys.executable, "-m"]
+LINT = {
+    "ruff check": [*PYTHON, "ruff", "check", "."],
+    "ruff format": [*PYTHON, "ruff", "format", "--check", "."],
+    "mypy": [*PYTHON, "mypy"],
+    "import contracts": [str(Path(sys.executable).parent / "lint-imports")],
+    "sources": [*PYTHON, "tools.check_sources"],
+}
+
+
+@dataclass(frozen=True)
+class Result:
+    """How one check ended."""
+
+    name: str
+    code: int
+    seconds: float
+
+
+class Runner:
+    """Runs one check after the other against a common deadline."""
+
+    def __init__(self) -> None:
+        self.results: list[Result] = []
+        self._end = time.monotonic() + TOTAL_SECONDS
+
+    def run(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+        """Run one check to its end, with its output as it comes."""
+        print(f"\n== {name}", flush=True)
+        begun = time.monotonic()
+        env = {**os.environ, **(environment or {})}
+        with subprocess.Popen(command, cwd=PROJECT, env=env, stdin=subprocess.DEVNULL) as process:
+            try:
+                code = process.wait(max(1, self._end - begun))
+            except subprocess.TimeoutExpired:
+                print(f"{name}: still running after {TOTAL_SECONDS // 60} minutes in all; ending it", flush=True)
+                leave(process)
+                code = OUT_OF_TIME
+            except KeyboardInterrupt:
+                leave(process)
+                raise
+        self.results.append(Result(name, code, time.monotonic() - begun))
+
+    def failed(self, name: str, reason: str) -> None:
+        """Note a check that could not even start."""
+        print(f"{name}: {reason}", flush=True)
+        self.results.append(Result(name, 1, 0))
+
+    def close(self) -> int:
+        """Print how everything ended and return the first failure's exit code."""
+        print()
+        for result in self.results:
+            print(f"{'ok' if result.code == 0 else f'exit {result.code}':<9} {result.name} ({result.seconds:.1f} s)")
+        return next((result.code for result in self.results if result.code), 0)
+
+
+def leave(process: subprocess.Popen[bytes]) -> None:
+    """Let pytest run its teardowns, which end what the tests started, and make sure of the end."""
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(60)
+    except subprocess.TimeoutExpired:
+        for one in family(process.pid):
+            one.send(signal.SIGKILL)
+        process.kill()
+
+
+def interrupt(number: int, _: FrameType | None) -> None:
+    """Leave the running check; a second signal does not disturb the cleaning up."""
+    for one in ENDING_SIGNALS:
+        signal.signal(one, signal.SIG_IGN)
+    print(f"\n{signal.Signals(number).name}: ending what was started", flush=True)
+    raise KeyboardInterrupt
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    cli = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    cli.add_argument("--only", choices=PARTS, action="append", help="run this part; repeatable; default: all")
+    cli.add_argument("pytest", nargs="*", help="words for pytest, after --")
+    return cli.parse_args()
+
+
+def run_parts(runner: Runner, parts: Sequence[str], words: Sequence[str]) -> None:
+    """Run the parts in the order of their price."""
+    if "lint" in parts:
+        for name, command in LINT.items():
+            runner.run(name, command)
+    if "unit" in parts:
+        runner.run("pytest tests", [*PYTHON, "pytest", "tests", *words])
+    if "integration" in parts:
+        name = "pytest integration"
+        limits = ["--timeout", str(SECONDS_PER_TEST), "--durations", "5"]
+        try:
+            with fresh_folder(PROJECT / ".test", "make test") as folder, services(folder, os.environ) as variables:
+                runner.run(name, [*PYTHON, "pytest", "integration", *limits, *words], variables)
+        except (LabError, NotInTimeError, OSError) as error:
+            runner.failed(name, str(error))
+
+
+def main() -> int:
+    """Run what was asked for."""
+    args = arguments()
+    adopt_orphans()
+    for number in ENDING_SIGNALS:
+        signal.signal(number, interrupt)
+    runner = Runner()
+    try:
+        run_parts(runner, args.only or PARTS, args.pytest)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    finally:
+        end_all_children()
+    return runner.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
