@@ -170,7 +170,9 @@ def consume(queue_name: str, limit: int, *, window: int, inactivity_timeout: flo
                 yield method, properties, body or b""
                 if in_window == size:
                     break
-            else:  # the broker cancelled the consumer: the queue was deleted
+            else:  # the broker cancelled the consumer: the queue was deleted, or all is over
+                if not channel.is_open:
+                    raise pika.exceptions.ChannelWrongStateError("the channel was closed while the queue was read")
                 logger.warning("Queue %s was deleted while it was read", queue_name)
                 return
             channel.cancel()
@@ -208,12 +210,12 @@ class TakenBatch:
     """Deliveries on a channel of their own; a context manager. Left without `commit`, everything goes back."""
 
     def __init__(
-        self, session: BlockingSession, queue_name: str, source: Source, *, keeps_messages: bool = False
+        self, session: BlockingSession, queue_name: str, source: Source, *, kind: QueueKind = QueueKind.UNKNOWN
     ) -> None:
         self._session = session
         self._queue_name = queue_name
         self._source = source
-        self._keeps_messages = keeps_messages
+        self._kind = kind
         self._operation = taking(queue_name)
         self._channel: BlockingChannel | None = None
         self._deliveries: list[BlockingDelivery] = []
@@ -242,8 +244,10 @@ class TakenBatch:
             ConnectionLost: The connection was gone before: nothing was acknowledged, everything is back in the queue.
         """
         channel = self._open_channel()
-        frames = [] if self._keeps_messages else list(self._frames(channel))
+        frames = [] if self._kind is QueueKind.STREAM else list(self._frames(channel))
         try:
+            if not channel.is_open:
+                raise pika.exceptions.ChannelWrongStateError("the channel is closed")
             channel.connection.process_data_events(0)  # notice a connection that died while the filter was at work
             for send in frames[:1]:
                 send()
@@ -256,6 +260,8 @@ class TakenBatch:
         try:
             for send in frames[1:]:
                 send()
+            if self._kind is not QueueKind.CLASSIC:
+                self._session.let_settlements_arrive(channel, sum(map(_is_acknowledged, self._deliveries)))
             self._close(channel)
         except (pika.exceptions.AMQPError, OSError) as error:
             logger.warning(
@@ -300,18 +306,22 @@ class TakenBatch:
         return self._channel
 
 
+def _is_acknowledged(delivery: BlockingDelivery) -> bool:
+    return delivery.settlement is Settlement.ACK
+
+
 def message_of(method: Any, properties: Properties, body: bytes, queue_name: str) -> Message:
     """A delivery of pika as a message.
 
     Raises:
         BrokerError: Its headers cannot be read, so no filter can be asked; it stays in the queue.
     """
-    headers = properties.headers or {}
+    headers = properties.headers
     if isinstance(headers, UndecodableHeaders):
         raise BrokerError(f"queue {queue_name!r}: the header cannot be decoded, the message stays: {headers.reason}")
     return Message(
         body=body,
-        headers=headers,
+        headers=headers or {},
         routing_key=method.routing_key,
         exchange=method.exchange,
         queue=queue_name,

@@ -86,7 +86,7 @@ class BlockingTaker:
         check_count("max_messages", max_messages)
         kind = self._kind(queue_name)
         source = self._consumer(queue_name, max_messages, kind, inactivity_timeout, stream_offset)
-        with TakenBatch(self._session, queue_name, source, keeps_messages=kind is QueueKind.STREAM) as batch:
+        with TakenBatch(self._session, queue_name, source, kind=kind) as batch:
             return all_matches(batch, judge, Message.as_xcom)
 
     def take_first_match(self, queue_name: str, judge: MessageJudge, batch_size: int) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ How the connection is made, how messages are taken and published, and what a ref
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -119,20 +119,14 @@ class RMQHook(BaseHook):
     ) -> Any:
         """Declare a queue, or with `passive` only see whether it exists. An exclusive one ends with the connection.
 
-        Args:
-            queue_name: Its name; empty to let the broker choose one.
-            passive: Declare nothing.
-            durable: It survives a restart of the broker.
-            exclusive: Only this connection may use it.
-            auto_delete: It is deleted when its last consumer leaves.
-            arguments: `x-` arguments.
-            queue_type: `classic`, `quorum` or `stream`, in place of the argument `x-queue-type`.
+        An empty name lets the broker choose one; `queue_type` (`classic`, `quorum`, `stream`) stands in place of the
+        argument `x-queue-type`.
         """
         check_name("queue_name", queue_name, may_be_empty=True)
         merged = queue_arguments(
             arguments, queue_type, durable=durable or passive, exclusive=exclusive, auto_delete=auto_delete
         )
-        return self._call(
+        return self._session.call(
             Operation(what=f"declare queue {queue_name!r}", queue_permission="configure", exchange_permission="write"),
             lambda channel: channel.queue_declare(
                 queue_name,
@@ -147,7 +141,7 @@ class RMQHook(BaseHook):
     def queue_delete(self, queue_name: str, if_unused: bool = False, if_empty: bool = False) -> Any:
         """Delete a queue, with the conditions only where it has no consumer or no message."""
         check_name("queue_name", queue_name)
-        return self._call(
+        return self._session.call(
             Operation(what=f"delete queue {queue_name!r}"),
             lambda channel: channel.queue_delete(queue_name, if_unused=if_unused, if_empty=if_empty),
         )
@@ -157,7 +151,7 @@ class RMQHook(BaseHook):
     ) -> Any:
         """Bind a queue to an exchange."""
         _check_binding(queue=queue, exchange=exchange, routing_key=routing_key)
-        return self._call(
+        return self._session.call(
             _binding("bind", queue, exchange, routing_key),
             lambda channel: channel.queue_bind(queue, exchange, routing_key, arguments),
         )
@@ -167,7 +161,7 @@ class RMQHook(BaseHook):
     ) -> Any:
         """Undo a binding with the same key and arguments."""
         _check_binding(queue=queue, exchange=exchange, routing_key=routing_key)
-        return self._call(
+        return self._session.call(
             _binding("unbind", queue, exchange, routing_key),
             lambda channel: channel.queue_unbind(queue, exchange, routing_key, arguments),
         )
@@ -175,7 +169,7 @@ class RMQHook(BaseHook):
     def queue_purge(self, queue_name: str) -> Any:
         """Remove the messages that are ready in a queue."""
         check_name("queue_name", queue_name)
-        return self._call(
+        return self._session.call(
             Operation(what=f"purge queue {queue_name!r}", queue_permission="read"),
             lambda channel: channel.queue_purge(queue_name),
         )
@@ -213,7 +207,7 @@ class RMQHook(BaseHook):
     ) -> Any:
         """Declare an exchange, or with `passive` only see whether it exists."""
         check_name("exchange", exchange)
-        return self._call(
+        return self._session.call(
             Operation(what=f"declare exchange {exchange!r}"),
             lambda channel: channel.exchange_declare(
                 exchange,
@@ -229,7 +223,7 @@ class RMQHook(BaseHook):
     def exchange_delete(self, exchange: str, if_unused: bool = False) -> Any:
         """Delete an exchange, with the condition only where nothing is bound to it."""
         check_name("exchange", exchange)
-        return self._call(
+        return self._session.call(
             Operation(what=f"delete exchange {exchange!r}"),
             lambda channel: channel.exchange_delete(exchange, if_unused=if_unused),
         )
@@ -239,7 +233,7 @@ class RMQHook(BaseHook):
     ) -> Any:
         """Let messages flow from one exchange to another."""
         _check_binding(destination=destination, source=source, routing_key=routing_key)
-        return self._call(
+        return self._session.call(
             _binding("bind", destination, source, routing_key),
             lambda channel: channel.exchange_bind(destination, source, routing_key, arguments),
         )
@@ -249,7 +243,7 @@ class RMQHook(BaseHook):
     ) -> Any:
         """Undo a binding between exchanges with the same key and arguments."""
         _check_binding(destination=destination, source=source, routing_key=routing_key)
-        return self._call(
+        return self._session.call(
             _binding("unbind", destination, source, routing_key),
             lambda channel: channel.exchange_unbind(destination, source, routing_key, arguments),
         )
@@ -386,9 +380,6 @@ class RMQHook(BaseHook):
     ) -> dict[str, Any]:
         """Arguments for a queue whose rejected and expired messages go to `dlx_exchange`; the TTL in milliseconds."""
         return dead_letter_arguments(dlx_exchange, dlx_routing_key, message_ttl)
-
-    def _call(self, operation: Operation, function: Callable[[Any], Any]) -> Any:
-        return self._session.call(operation, function)
 
 
 def _check_binding(*, routing_key: str, **names: str) -> None:

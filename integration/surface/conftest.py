@@ -16,8 +16,8 @@ os.environ.setdefault("AIRFLOW_HOME", tempfile.mkdtemp(prefix="airflow-surface-"
 os.environ.setdefault("AIRFLOW__METRICS__TIMER_UNIT_CONSISTENCY", "True")
 os.environ.setdefault("AIRFLOW__CORE__LOAD_EXAMPLES", "False")
 
-from integration.lab.airflow import rmq_connection  # noqa: E402
-from integration.vhost import Vhost  # noqa: E402
+from integration.lab.airflow import rmq_connection
+from integration.vhost import Vhost
 
 
 @pytest.fixture

@@ -101,6 +101,18 @@ def test_a_full_prefetch_window_does_not_end_it(vhost, queue_name, queue_type, a
     wait_until(lambda: vhost.depth(queue_name) == 1, 5, "the one message that was not asked for")
 
 
+def test_what_was_acknowledged_one_by_one_does_not_come_again_from_a_quorum_queue(hook, vhost, queue_name):
+    vhost.declare(queue_name, arguments={"x-queue-type": "quorum"})
+    hook.publish_messages("", queue_name, [str(number) for number in range(2_000)])
+
+    for each in hook.consume_messages(queue_name, max_messages=2_000):
+        hook.ack(each["method"].delivery_tag)
+    hook.close()
+
+    wait_until(lambda: hook.queue_info(queue_name)["consumer_count"] == 0, 5, "the consumer's end")
+    assert hook.consume_messages(queue_name, inactivity_timeout=0.5) == []
+
+
 def test_a_missing_queue_is_named(hook, queue_name):
     with pytest.raises(QueueMissing, match=queue_name):
         hook.consume_messages(queue_name)
