@@ -30,6 +30,21 @@ def get_provider_info() -> dict[str, Any]:
                 "tags": ["service"],
             }
         ],
+        "operators": [
+            {
+                "integration-name": _INTEGRATION,
+                "python-modules": [
+                    "airflow_provider_rmq.operators.rmq_publish",
+                    "airflow_provider_rmq.operators.rmq_consume",
+                    "airflow_provider_rmq.operators.rmq_management",
+                ],
+            }
+        ],
+        "sensors": [{"integration-name": _INTEGRATION, "python-modules": ["airflow_provider_rmq.sensors.rmq"]}],
+        "hooks": [{"integration-name": _INTEGRATION, "python-modules": ["airflow_provider_rmq.hooks.rmq"]}],
+        "connection-types": [
+            {"hook-class-name": "airflow_provider_rmq.hooks.rmq.RMQHook", "connection-type": "amqp"},
+        ],
         "plugins": [
             {"name": "rmq_watcher", "plugin-class": "airflow_provider_rmq.watcher.plugin.RMQWatcherPlugin"},
         ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 
 class RMQError(Exception):
     """Base of all errors of this package."""
@@ -35,7 +37,30 @@ class AccessRefused(BrokerError):
     """The broker knows the user and refuses the operation; the text names the permission."""
 
 
-class Unroutable(BrokerError):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishReport:
+    """What became of each message of a batch, by its index.
+
+    `confirmed`, the broker has it; `unroutable`, it came back, no queue took it; `refused`, the broker said no;
+    `unknown`, sent without an answer, so it may or may not be there; `not_sent`, it never left.
+    """
+
+    confirmed: tuple[int, ...] = ()
+    unroutable: tuple[int, ...] = ()
+    refused: tuple[int, ...] = ()
+    unknown: tuple[int, ...] = ()
+    not_sent: tuple[int, ...] = ()
+
+
+class PublishFailed(BrokerError):
+    """A message, or a part of a batch, was not confirmed; `report` tells the indexes apart."""
+
+    def __init__(self, text: str, report: PublishReport | None = None) -> None:
+        super().__init__(text)
+        self.report = report or PublishReport()
+
+
+class Unroutable(PublishFailed):
     """A published message came back: no queue took it."""
 
 

@@ -23,13 +23,13 @@ from airflow_provider_rmq.utils.metrics import incr
 from airflow_provider_rmq.watcher.declarations import DeclarationSource
 from airflow_provider_rmq.watcher.rows.schema import ensure_schema
 from airflow_provider_rmq.watcher.rows.statuses import write_connection_statuses
-from airflow_provider_rmq.watcher.rows.subscriptions import enabled_subscriptions
+from airflow_provider_rmq.watcher.rows.subscriptions import EnabledSubscriptions, enabled_subscriptions
 from airflow_provider_rmq.watcher.rows.sync import sync_declarations
 from airflow_provider_rmq.watcher.service.reconcile import ConsumerSet
 from airflow_provider_rmq.watcher.service.status_writer import StatusWriter
 from airflow_provider_rmq.watcher.service.steps import BlockingSteps
 from airflow_provider_rmq.watcher.service.tasks import create_guarded_task
-from airflow_provider_rmq.watcher.subscription import Subscription
+from airflow_provider_rmq.watcher.states import Row, SubscriptionStatus
 from airflow_provider_rmq.watcher.tunables import DEFAULT_RECONCILE_INTERVAL, Metric, reconcile_interval
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class WatcherLoop:
     pool: ConnectionPool
     interval: float = DEFAULT_RECONCILE_INTERVAL
     _schema_ready: bool = False
-    _subscriptions: list[Subscription] = field(default_factory=list)
+    _subscriptions: EnabledSubscriptions = field(default_factory=EnabledSubscriptions)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Cycle until told to stop, then stop the consumers and close the connections."""
@@ -105,13 +105,15 @@ class WatcherLoop:
         self._subscriptions = await self._in_session("read subs", enabled_subscriptions)
 
     async def _reconcile(self) -> None:
-        await self.consumers.reconcile(self._subscriptions)
+        await self.consumers.reconcile(self._subscriptions.served)
+        for subscription_id, reason in self._subscriptions.refused.items():
+            self.statuses.report(subscription_id, Row(SubscriptionStatus.ERROR, reason))
 
     async def _stamp_connections(self) -> None:
         self.statuses.repeat_all()
         stamp = partial(
             write_connection_statuses,
-            consumers=self.consumers.live(subscription.key.conn_id for subscription in self._subscriptions),
+            consumers=self.consumers.live(subscription.key.conn_id for subscription in self._subscriptions.served),
             now=datetime.now(timezone.utc).replace(tzinfo=None),
         )
         await self._in_session("stamp connections", stamp)

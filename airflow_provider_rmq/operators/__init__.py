@@ -1,0 +1,1 @@
+"""Operators that publish, consume, and manage queues and exchanges."""

@@ -1,0 +1,1 @@
+"""What DAG authors use, on a real broker: hook, operators, sensor, trigger."""
