@@ -84,9 +84,8 @@ def _connected(broker: Broker) -> Iterator[pika.BlockingConnection]:
         raise DemoError(f"the broker at {broker.place} refuses the user or password") from None
     except pika.exceptions.ProbableAccessDeniedError:
         raise DemoError(f"the broker at {broker.place} refuses access to that vhost") from None
-    except pika.exceptions.AMQPConnectionError as error:
-        reason = _reason(error)
-        raise DemoError(f"no broker at {broker.place}: {reason}") from None
+    except (pika.exceptions.AMQPConnectionError, OSError) as error:
+        raise DemoError(f"no broker at {broker.place}: {_reason(error)}") from None
     try:
         yield connection
     except (pika.exceptions.ChannelClosedByBroker, pika.exceptions.ConnectionClosedByBroker) as error:
@@ -101,11 +100,7 @@ def _connected(broker: Broker) -> Iterator[pika.BlockingConnection]:
 
 
 def _reason(error: BaseException) -> str:
-    """Find words in pika's errors, which often hide them in the error inside."""
-    for one in (*error.args, error.__cause__, error):
-        inner = getattr(one, "exception", one)
-        if isinstance(inner, BaseException) and not str(inner):
-            continue
-        if inner:
-            return str(inner) or type(inner).__name__
-    return type(error).__name__
+    """Find words in an error; pika's often hide them in the error inside."""
+    inside = [getattr(one, "exception", one) for one in (*error.args, error.__cause__)]
+    told = [one for one in inside if isinstance(one, BaseException) and str(one)]
+    return str(told[0] if told else error) or type(error).__name__

@@ -2,7 +2,7 @@
 
 import json
 from importlib import import_module, resources
-from importlib.metadata import entry_points, version
+from importlib.metadata import distribution, version
 
 import jsonschema
 
@@ -21,10 +21,11 @@ def test_the_version_stands_in_one_place():
 
 
 def test_both_entry_points_resolve():
-    (provider,) = entry_points(group="apache_airflow_provider", name="provider_info")
-    (plugin,) = entry_points(group="airflow.plugins", name="rmq_watcher")
+    ours = distribution("airflow-provider-rmq").entry_points
+    (provider,) = ours.select(group="apache_airflow_provider", name="provider_info")
+    (plugin,) = ours.select(group="airflow.plugins", name="rmq_watcher")
 
-    assert provider.load() is get_provider_info
+    assert provider.load()() == get_provider_info()
     assert plugin.load().name == "rmq_watcher"
 
 
