@@ -4,9 +4,10 @@ import asyncio
 from collections import deque
 from contextlib import asynccontextmanager
 
+from factories import message
+
 from airflow_provider_rmq.errors import AlreadySettled, ConnectionLost
 from airflow_provider_rmq.messages.settlement import Settlement
-from factories import message
 
 
 class FakeDelivery:

@@ -3,12 +3,12 @@
 import asyncio
 
 import pytest
+from broker.fakes import FakeQueue
 
 from airflow_provider_rmq.broker.consuming import Disposition, consume
 from airflow_provider_rmq.errors import ConnectionLost, QueueMissing
 from airflow_provider_rmq.messages.backoff import Backoff
 from airflow_provider_rmq.messages.settlement import Settlement
-from broker.fakes import FakeQueue
 
 pytestmark = pytest.mark.looptime
 
