@@ -15,7 +15,7 @@ DAG_FILE = """
 
     from airflow_provider_rmq.sensors.rmq import RMQSensor
 
-    with DAG("waiting", schedule="@once", start_date=dt.datetime(2026, 1, 1), catchup=False, is_paused_upon_creation=False):
+    with DAG("waiting", schedule="@once", start_date=dt.datetime(2026, 1, 1), is_paused_upon_creation=False):
         for mode in ("pull", "push"):
             RMQSensor(
                 task_id=mode,
