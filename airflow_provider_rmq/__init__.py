@@ -42,6 +42,7 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "sensors": [{"integration-name": _INTEGRATION, "python-modules": ["airflow_provider_rmq.sensors.rmq"]}],
         "hooks": [{"integration-name": _INTEGRATION, "python-modules": ["airflow_provider_rmq.hooks.rmq"]}],
+        "triggers": [{"integration-name": _INTEGRATION, "python-modules": ["airflow_provider_rmq.triggers.rmq"]}],
         "connection-types": [
             {"hook-class-name": "airflow_provider_rmq.hooks.rmq.RMQHook", "connection-type": "amqp"},
         ],

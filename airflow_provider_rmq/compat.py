@@ -282,3 +282,54 @@ def dag_run_exists(dag_id: str, run_id: str) -> bool:
     finally:
         session.close()
     return found is not None
+
+
+# --- deferred tasks --------------------------------------------------------------------------------------------------
+
+
+def default_deferrable() -> bool:
+    """What `[operators] default_deferrable` says."""
+    from airflow.configuration import conf
+
+    return bool(conf.getboolean("operators", "default_deferrable", fallback=False))
+
+
+class HandOver(Enum):
+    """What became of an event that a trigger yielded."""
+
+    PENDING = "not stored yet"
+    STORED = "stored for its task"
+    UNWANTED = "nobody will read it"
+    UNKNOWN = "this version does not tell"
+
+
+def hand_over_of(trigger: Any, key: str, token: str) -> HandOver:
+    """Whether Airflow has stored the event that carries `token` under `key`. Blocking.
+
+    The triggerer keeps events in memory until its next turn, and two triggerers may run the same trigger. A stored
+    event stands in the task instance's `next_kwargs`, which Airflow 2.9 to 2.11 keep until the resumed task ends.
+    """
+    from airflow.models import TaskInstance
+    from sqlalchemy import select
+
+    ti, trigger_id = getattr(trigger, "task_instance", None), getattr(trigger, "trigger_id", None)
+    if ti is None or trigger_id is None:
+        return HandOver.UNKNOWN
+    session = session_factory()()
+    try:
+        row = session.execute(
+            select(TaskInstance.trigger_id, TaskInstance.next_kwargs).where(
+                TaskInstance.dag_id == ti.dag_id,
+                TaskInstance.task_id == ti.task_id,
+                TaskInstance.run_id == ti.run_id,
+                TaskInstance.map_index == ti.map_index,
+            )
+        ).first()
+    finally:
+        session.close()
+    if row is None:
+        return HandOver.UNWANTED
+    event = (row.next_kwargs or {}).get("event")
+    if isinstance(event, Mapping) and event.get(key) == token:
+        return HandOver.STORED
+    return HandOver.PENDING if row.trigger_id == trigger_id else HandOver.UNWANTED

@@ -68,11 +68,11 @@ class QueueSource:
         channel = connection.amqp.channel(publisher_confirms=False)
         attachment = QueueAttachment(channel, self.queue_name, f"{self.tag_prefix}.{uuid4().hex[:8]}", bound)
         try:
-            await _answered(channel.initialize(), bound, self.queue_name)
+            await answered(channel.initialize(), bound, self.queue_name)
             await attachment.register(self.prefetch)
             yield attachment
         finally:
-            await _close(channel)
+            await close_channel(channel)
 
 
 class QueueAttachment:
@@ -156,7 +156,7 @@ class QueueAttachment:
             self._waiter.set_result(None)
 
     async def _call(self, awaitable: Awaitable[T]) -> T:
-        return await _answered(awaitable, self._rpc_timeout, self._queue_name)
+        return await answered(awaitable, self._rpc_timeout, self._queue_name)
 
 
 class QueueDelivery:
@@ -173,6 +173,7 @@ class QueueDelivery:
             message_id=incoming.message_id,
             redelivered=bool(incoming.redelivered),
             content_encoding=incoming.content_encoding,
+            properties=incoming,
         )
         self._incoming = incoming
         self._queue_name = queue_name
@@ -194,7 +195,7 @@ class QueueDelivery:
             Settlement.REQUEUE: self._requeue,
             Settlement.DEAD_LETTER: self._dead_letter,
         }
-        await _answered(frames[settlement](), self._rpc_timeout, self._queue_name)
+        await answered(frames[settlement](), self._rpc_timeout, self._queue_name)
 
     async def _requeue(self) -> None:
         await self._incoming.nack(requeue=True)
@@ -203,7 +204,7 @@ class QueueDelivery:
         await self._incoming.reject(requeue=False)
 
 
-async def _answered(awaitable: Awaitable[T], bound: float, queue_name: str) -> T:
+async def answered(awaitable: Awaitable[T], bound: float, queue_name: str) -> T:
     """Await one AMQP call within its bound; the client library's errors end here."""
     try:
         return await call_with_timeout(awaitable, bound)
@@ -220,7 +221,7 @@ async def _answered(awaitable: Awaitable[T], bound: float, queue_name: str) -> T
         raise ConnectionLost(f"queue {queue_name}: {describe(error)}") from error
 
 
-async def _close(channel: AbstractChannel) -> None:
+async def close_channel(channel: AbstractChannel) -> None:
     """Close a channel; a failure means it is gone already, which is what closing wants."""
     if channel.is_closed:
         return

@@ -32,7 +32,7 @@ IDLE_LIMIT = 1.0
 #: Acknowledgements that a quorum queue's client in the broker passes on at once; it holds more than 32 commands back.
 PROMPT_SETTLEMENTS = 16
 #: Seconds until they are passed on; 0.05 was enough for 10,000 on one node of RabbitMQ 3.10.8.
-SETTLEMENT_PAUSE = 0.25
+SETTLEMENT_PAUSE = 0.15
 
 #: What pika raises when a connection is gone or does not come about.
 CONNECTION_ERRORS = (pika.exceptions.AMQPConnectionError, pika.exceptions.ConnectionWrongStateError, OSError)

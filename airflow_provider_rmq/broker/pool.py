@@ -70,12 +70,14 @@ class ConnectionPool:
     async def _connect(self, conn_id: str) -> PooledConnection:
         settings = await self.lookup(conn_id)
         self._waits[conn_id] = settings.connect_timeout * len(settings.endpoints)
+        ssl_context = await asyncio.to_thread(settings.ssl_context)  # reads the certificate files
         failures: list[str] = []
         for endpoint in settings.endpoints:
             try:
                 amqp = await aio_pika.connect(
                     settings.url(endpoint),
                     timeout=settings.connect_timeout,
+                    ssl_context=ssl_context,
                     client_properties={"connection_name": f"{self.name} {conn_id}"},
                 )
             except (OSError, asyncio.TimeoutError, aio_pika.exceptions.AMQPError) as error:

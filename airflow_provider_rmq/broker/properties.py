@@ -111,8 +111,6 @@ def _decode(kind: str, encoded: bytes, offset: int) -> tuple[Any, int]:
 
 def _encode(kind: str, name: str, value: Any) -> bytes:
     if kind == _TABLE:
-        if not isinstance(value, Mapping):
-            raise ConfigurationError(f"headers must be a dict or None, not {value!r}")
         return encode_table(value)
     if kind == _TEXT:
         if isinstance(value, bytes):
@@ -148,6 +146,8 @@ def publish_properties(
         raise ConfigurationError(f"delivery_mode must be 1 (transient), 2 (persistent) or None, not {delivery_mode!r}")
     if priority is not None and (isinstance(priority, bool) or not 0 <= priority <= MAX_PRIORITY):
         raise ConfigurationError(f"priority must be a whole number from 0 to {MAX_PRIORITY} or None, not {priority!r}")
+    if headers is not None and not isinstance(headers, Mapping):
+        raise ConfigurationError(f"headers must be a dict or None, not {headers!r}")
     properties = Properties(
         content_type=content_type,
         delivery_mode=delivery_mode,

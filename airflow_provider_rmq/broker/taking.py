@@ -158,10 +158,12 @@ def consume(queue_name: str, limit: int, *, window: int, inactivity_timeout: flo
     """
 
     def source(channel: BlockingChannel) -> Iterator[Taken]:
-        taken = 0
+        taken = prefetch = 0
         while taken < limit:
             size = min(window, limit - taken)
-            channel.basic_qos(prefetch_count=size)
+            if size != prefetch:
+                channel.basic_qos(prefetch_count=size)
+                prefetch = size
             in_window = 0
             for method, properties, body in channel.consume(queue_name, inactivity_timeout=inactivity_timeout):
                 if method is None:

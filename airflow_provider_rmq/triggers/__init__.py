@@ -1,0 +1,1 @@
+"""The trigger behind a deferred sensor."""

@@ -1,0 +1,210 @@
+"""`RMQTrigger` waits in bounded time, hands over one message and leaves the others where they are."""
+
+import asyncio
+import time
+
+import pytest
+
+from airflow_provider_rmq.triggers import rmq
+from airflow_provider_rmq.triggers.rmq import RMQTrigger
+from integration.lab.ports import free_port
+from integration.lab.waiting import wait_until
+
+MODES = ["pull", "push"]
+
+
+@pytest.fixture
+def trigger(queue_name, airflow_connection):
+    def make(conn_id="rmq_default", **given):
+        return RMQTrigger(conn_id, queue_name, **{"poll_interval": 0.2, **given})
+
+    return make
+
+
+async def event_of(made, within=10):
+    """The first event, as the triggerer takes it; then the generator is closed, as at the end of `dag.test()`."""
+    running = made.run()
+    try:
+        return (await asyncio.wait_for(anext(running), within)).payload
+    finally:
+        await running.aclose()
+
+
+def left(vhost, queue_name, count):
+    wait_until(lambda: vhost.depth(queue_name) == count, 5, f"{count} messages in the queue")
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_the_match_is_handed_over_and_the_rest_stays(vhost, queue_name, trigger, mode):
+    vhost.declare(queue_name)
+    vhost.publish(queue_name, "no json", '{"a": 2}', '{"a": 1}', '{"a": 1}', headers={"k": b"\xff"})
+
+    event = await event_of(trigger(mode=mode, filter_data={"filter_headers": {"body.a": 1}}))
+
+    assert event["status"] == "success"
+    assert event["message"] == {
+        "body": '{"a": 1}',
+        "headers": {"k": {"base64": "/w=="}},
+        "routing_key": queue_name,
+        "exchange": "",
+    }
+    left(vhost, queue_name, 3)
+    assert vhost.consumers(queue_name) == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_with_ack_unmatched_what_the_filter_rejects_is_gone(vhost, queue_name, trigger, mode):
+    vhost.declare(queue_name)
+    vhost.publish(queue_name, "no json", '{"a": 2}', '{"a": 1}')
+
+    await event_of(trigger(mode=mode, filter_data={"filter_headers": {"body.a": 1}}, ack_unmatched=True))
+
+    left(vhost, queue_name, 1)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_message_that_comes_later_is_noticed(vhost, queue_name, trigger, mode):
+    vhost.declare(queue_name)
+    waiting = asyncio.ensure_future(event_of(trigger(mode=mode)))
+    await asyncio.sleep(1)
+    await asyncio.to_thread(vhost.publish, queue_name, "late")
+
+    assert (await waiting)["message"]["body"] == "late"
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_queue_that_is_declared_later_is_noticed(vhost, queue_name, trigger, mode):
+    waiting = asyncio.ensure_future(event_of(trigger(mode=mode)))
+    await asyncio.sleep(0.5)
+    await asyncio.to_thread(vhost.declare, queue_name)
+    await asyncio.to_thread(vhost.publish, queue_name, "late")
+
+    assert (await waiting)["message"]["body"] == "late"
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_queue_deleted_while_it_is_watched_is_watched_again(vhost, queue_name, trigger, mode):
+    vhost.declare(queue_name)
+    waiting = asyncio.ensure_future(event_of(trigger(mode=mode), within=20))
+    await asyncio.sleep(1)
+    await asyncio.to_thread(vhost.delete, queue_name)
+    await asyncio.to_thread(vhost.declare, queue_name)
+    await asyncio.to_thread(vhost.publish, queue_name, "after")
+
+    assert (await waiting)["message"]["body"] == "after"
+
+
+async def test_push_mode_gives_up_after_its_wait_timeout(vhost, queue_name, trigger):
+    vhost.declare(queue_name)
+    vhost.publish(queue_name, "miss")
+    started = time.monotonic()
+
+    event = await event_of(trigger(mode="push", message_wait_timeout=1.5, filter_data={"filter_headers": {"never": 1}}))
+
+    assert event == {"status": "timeout"}
+    assert 1.4 < time.monotonic() - started < 4
+    left(vhost, queue_name, 1)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_cancelled_trigger_leaves_no_consumer_and_no_message(vhost, queue_name, trigger, mode):
+    vhost.declare(queue_name)
+    vhost.publish(queue_name, "miss", "miss")
+    waiting = asyncio.ensure_future(event_of(trigger(mode=mode, filter_data={"filter_headers": {"never": 1}})))
+    await asyncio.sleep(1)
+
+    waiting.cancel()
+    started = time.monotonic()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+    assert time.monotonic() - started < 5
+    left(vhost, queue_name, 2)
+    assert vhost.consumers(queue_name) == 0
+
+
+async def test_misses_wait_before_they_go_back(vhost, queue_name, trigger):
+    vhost.declare(queue_name, arguments={"x-queue-type": "quorum"})
+    vhost.publish(queue_name, "miss")
+
+    await event_of(trigger(mode="push", message_wait_timeout=4, filter_data={"filter_headers": {"never": 1}}))
+
+    with vhost.channel() as channel:
+        wait_until(lambda: vhost.depth(queue_name) == 1, 5, "the message")
+        _, properties, _ = channel.basic_get(queue_name, auto_ack=True)
+    assert 1 <= properties.headers["x-delivery-count"] <= 3
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_broker_that_cannot_be_reached_is_an_error_event_in_bounded_time(airflow_connection, trigger, mode):
+    airflow_connection("nobody", host="127.0.0.1", port=free_port())
+
+    event = await event_of(trigger("nobody", mode=mode), within=15)
+
+    assert event["status"] == "error"
+    assert "127.0.0.1" in event["error"]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # aiormq, when the broker hangs up
+async def test_a_stream_cannot_be_polled(vhost, queue_name, trigger):
+    vhost.declare(queue_name, arguments={"x-queue-type": "stream"})
+
+    event = await event_of(trigger(mode="pull"))
+
+    assert event["status"] == "error"
+    assert "stream" in event["error"]
+
+
+class Stored:
+    """Stands in for Airflow's database: what it says of the event, look by look."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+
+    def __call__(self, _trigger, _key, _token):
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+@pytest.mark.parametrize(
+    ("answers", "count"),
+    [
+        ([rmq.HandOver.PENDING, rmq.HandOver.PENDING, rmq.HandOver.STORED], 0),
+        ([rmq.HandOver.PENDING, rmq.HandOver.UNWANTED], 1),
+        ([rmq.HandOver.UNKNOWN], 0),
+    ],
+)
+async def test_a_message_is_acknowledged_only_when_its_event_is_stored(
+    vhost, queue_name, trigger, monkeypatch, answers, count
+):
+    vhost.declare(queue_name)
+    vhost.publish(queue_name, "x")
+    monkeypatch.setattr(rmq, "hand_over_of", Stored(*answers))
+
+    events = [event.payload["status"] async for event in trigger(mode="push").run()]
+
+    assert events == ["success"]
+    left(vhost, queue_name, count)
+
+
+@pytest.mark.parametrize(("answer", "count"), [(rmq.HandOver.PENDING, 1), (rmq.HandOver.STORED, 0)])
+async def test_a_trigger_cancelled_after_its_event_looks_once_more(
+    vhost, queue_name, trigger, monkeypatch, answer, count
+):
+    vhost.declare(queue_name)
+    vhost.publish(queue_name, "x")
+    monkeypatch.setattr(rmq, "hand_over_of", Stored(rmq.HandOver.PENDING))
+    fired = asyncio.Event()
+
+    async def as_the_triggerer_does():
+        async for _ in trigger(mode="push").run():
+            fired.set()
+
+    running = asyncio.ensure_future(as_the_triggerer_does())
+    await asyncio.wait_for(fired.wait(), 10)
+    await asyncio.sleep(0.6)
+    monkeypatch.setattr(rmq, "hand_over_of", Stored(answer))
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    left(vhost, queue_name, count)
