@@ -68,7 +68,10 @@ class ConnectionPool:
             raise ConnectionLost(f"no connection to the broker of {conn_id}: {describe(error)}") from error
 
     async def _connect(self, conn_id: str) -> PooledConnection:
-        settings = await self.lookup(conn_id)
+        try:
+            settings = await self.lookup(conn_id)
+        except Exception as error:  # a secrets backend or the metadata database may raise anything
+            raise ConnectionLost(f"Airflow connection {conn_id} cannot be read: {describe(error)}") from error
         self._waits[conn_id] = settings.connect_timeout * len(settings.endpoints)
         ssl_context = await asyncio.to_thread(settings.ssl_context)  # reads the certificate files
         failures: list[str] = []
