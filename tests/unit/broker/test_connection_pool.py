@@ -15,7 +15,7 @@ async def test_an_airflow_connection_that_does_not_exist_is_a_reason():
     async def missing(conn_id):
         raise KeyError(f"The conn_id `{conn_id}` isn't defined")
 
-    with pytest.raises(ConnectionLost, match="Airflow connection gone cannot be read: KeyError.*isn't defined"):
+    with pytest.raises(ConnectionLost, match="Airflow connection gone cannot be read: KeyError"):
         await ConnectionPool(missing, "test").connection("gone")
 
 
