@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 from uuid import uuid4
 
-from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
+from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
 from aio_pika.exceptions import AMQPError, ChannelClosed, ChannelNotFoundEntity
 from aiormq.exceptions import ChannelAccessRefused, ChannelInvalidStateError
 
@@ -89,14 +89,31 @@ class QueueAttachment:
         self._end: BrokerError | None = None
         self._finished = False
         self._waiter: asyncio.Future[None] | None = None
+        self._queue: AbstractQueue | None = None
 
     async def register(self, prefetch: int) -> None:
         """Look the queue up and start consuming; the tag counts from the broker's confirmation on."""
         self._channel.close_callbacks.add(self._channel_closed)
         await self._call(self._channel.set_qos(prefetch_count=prefetch))
-        queue = await self._call(self._channel.get_queue(self._queue_name, ensure=True))
-        await self._call(queue.consume(self._delivered, consumer_tag=self.tag))
+        self._queue = await self._call(self._channel.get_queue(self._queue_name, ensure=True))
+        await self._call(self._queue.consume(self._delivered, consumer_tag=self.tag))
         self.since = time.monotonic()
+
+    async def set_prefetch(self, prefetch: int) -> None:
+        """Change the prefetch by registering anew on the same channel; what is unsettled stays unsettled.
+
+        A broker applies `basic.qos` to the consumers that come after it, not to those that are there.
+
+        Raises:
+            BrokerError: The broker or the link refused.
+        """
+        if self._queue is None:
+            raise RegistrationLost(f"the consumer on queue {self._queue_name} is not registered")
+        old, new = self.tag, f"{self.tag.rpartition('.')[0]}.{uuid4().hex[:8]}"
+        await self._call(self._channel.set_qos(prefetch_count=prefetch))
+        await self._call(self._queue.consume(self._delivered, consumer_tag=new))
+        self.tag, self.since = new, time.monotonic()
+        await self._call(self._queue.cancel(old))
 
     def finish(self) -> None:
         """End the iteration after the delivery that is being handed over; what is unsettled goes back."""

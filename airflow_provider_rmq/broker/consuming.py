@@ -10,9 +10,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
+from airflow_provider_rmq.broker.window import DeliveryWindow, wait_until_set
 from airflow_provider_rmq.errors import BrokerError, QueueMissing, describe
 from airflow_provider_rmq.messages.backoff import Backoff
 from airflow_provider_rmq.messages.message import Message
@@ -54,6 +56,10 @@ class Attachment(Protocol):
         """The next delivery."""
         ...
 
+    async def set_prefetch(self, prefetch: int) -> None:
+        """Have the broker hand over so many deliveries before the first is settled; changes the tag."""
+        ...
+
     def finish(self) -> None:
         """End the iteration in order."""
         ...
@@ -79,11 +85,15 @@ class Disposition(Generic[E]):
         settlement: The answer for the broker.
         event: Told after settling.
         pause: Seconds before the next delivery is taken.
+        hold: Seconds this delivery is kept before it is settled; the others go on meanwhile.
+        settled: Called when the broker has its answer.
     """
 
     settlement: Settlement
     event: E | None = None
     pause: float = 0.0
+    hold: float = 0.0
+    settled: Callable[[], None] | None = None
 
 
 class Observer(Protocol[E_contra]):
@@ -129,7 +139,7 @@ async def consume(
     """
     while not stop.is_set():
         observer.attaching()
-        begun = _now()
+        begun = asyncio.get_running_loop().time()
         try:
             async with source.attach() as attachment:
                 observer.attached(attachment.tag, attachment.since)
@@ -142,96 +152,65 @@ async def consume(
         except Exception as error:
             log.exception("a consumer failed unexpectedly and attaches again")
             observer.detached(describe(error))
-        if _now() - begun >= STEADY_PASS:
+        if asyncio.get_running_loop().time() - begun >= STEADY_PASS:
             pauses.reset()
         await wait_until_set(stop, pauses.next())
 
 
-def _now() -> float:
-    """The event loop's own clock, so that tests can turn it."""
-    return asyncio.get_running_loop().time()
-
-
-async def wait_until_set(event: asyncio.Event, seconds: float) -> bool:
-    """Wait for an event, at most this long; whether it is set."""
-    if seconds > 0 and not event.is_set():
-        waiter = asyncio.ensure_future(event.wait())
-        try:
-            await asyncio.wait({waiter}, timeout=seconds)
-        finally:
-            waiter.cancel()
-    return event.is_set()
-
-
 async def _answer_all(
-    attachment: Attachment, handler: Handler[E], observer: Observer[E], stop: asyncio.Event, window: int
+    attachment: Attachment, handler: Handler[E], observer: Observer[E], stop: asyncio.Event, size: int
 ) -> None:
+    async def widen(prefetch: int) -> None:
+        await attachment.set_prefetch(prefetch)
+        observer.attached(attachment.tag, attachment.since)
+
+    window = DeliveryWindow(size, widen)
     stopper = asyncio.ensure_future(stop.wait())
     stopper.add_done_callback(lambda _: attachment.finish())
-    in_flight = _InFlight(window)
+    returning = asyncio.ensure_future(_return_held(window, attachment))
     try:
         async for delivery in attachment:
-            await in_flight.intake_open(stop)
+            await window.intake_open(stop)
             if stop.is_set():
                 break  # the delivery at hand goes back with the channel
-            await in_flight.start(_answer(delivery, handler, observer, in_flight, attachment))
+            await window.start(_answer(delivery, handler, observer, window, attachment))
     finally:
         stopper.cancel()
-        await in_flight.finish()
+        returning.cancel()
+        await window.finish()
+
+
+async def _return_held(window: DeliveryWindow, attachment: Attachment) -> None:
+    try:
+        await window.return_held()
+    except BrokerError as error:
+        attachment.abort(error)
+    except Exception as error:
+        log.exception("returning messages to a queue failed unexpectedly")
+        attachment.abort(BrokerError(f"returning messages failed: {describe(error)}"))
 
 
 async def _answer(
-    delivery: Delivery, handler: Handler[E], observer: Observer[E], in_flight: _InFlight, attachment: Attachment
+    delivery: Delivery, handler: Handler[E], observer: Observer[E], window: DeliveryWindow, attachment: Attachment
 ) -> None:
     """Decide → close the intake → settle → tell: what is requeued comes back at once and must find it closed."""
     try:
         disposition = await handler(delivery.message)
-        in_flight.pause(disposition.pause)
-        await delivery.settle(disposition.settlement)
+        if disposition.hold > 0:
+            window.hold(partial(_settle, delivery, disposition, observer), disposition.hold)
+            return
+        window.pause(disposition.pause)
+        await _settle(delivery, disposition, observer)
     except BrokerError as error:
         attachment.abort(error)
-        return
     except Exception as error:
         log.exception("a handler failed unexpectedly; its message goes back to the queue")
         attachment.abort(BrokerError(f"the handler failed: {describe(error)}"))
-        return
+
+
+async def _settle(delivery: Delivery, disposition: Disposition[E], observer: Observer[E]) -> None:
+    await delivery.settle(disposition.settlement)
+    if disposition.settled is not None:
+        disposition.settled()
     if disposition.event is not None:
         observer.answered(disposition.event)
-
-
-@dataclass(slots=True)
-class _InFlight:
-    """The deliveries being answered, at most `window` of them, and the pause they asked for."""
-
-    window: int
-    tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    paused_until: float = 0.0
-
-    async def start(self, answer: Awaitable[None]) -> None:
-        """Begin an answer and wait until there is room for another."""
-        task = asyncio.ensure_future(answer)
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
-        while len(self.tasks) >= self.window:
-            await asyncio.wait(set(self.tasks), return_when=asyncio.FIRST_COMPLETED)
-
-    def pause(self, seconds: float) -> None:
-        """Take nothing for so long."""
-        self.paused_until = max(self.paused_until, _now() + seconds)
-
-    async def intake_open(self, stop: asyncio.Event) -> None:
-        """Wait until no pause is in force."""
-        while (rest := self.paused_until - _now()) > 0 and not stop.is_set():
-            await wait_until_set(stop, rest)
-
-    async def finish(self) -> None:
-        """Wait for what is being answered; a cancellation ends it."""
-        tasks = set(self.tasks)
-        if not tasks:
-            return
-        try:
-            await asyncio.wait(tasks)
-        except asyncio.CancelledError:
-            for task in tasks:
-                task.cancel()
-            raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from collections.abc import Iterable, Mapping
@@ -13,6 +14,9 @@ from airflow_provider_rmq import compat
 from airflow_provider_rmq.broker.attachment import QueueSource
 from airflow_provider_rmq.broker.pool import ConnectionPool
 from airflow_provider_rmq.broker.settings import ConnectionSettings
+from airflow_provider_rmq.messages.filters import MessageFilter
+from airflow_provider_rmq.messages.judge import MessageJudge
+from airflow_provider_rmq.messages.misses import FilterMissState
 from airflow_provider_rmq.utils.executor import BoundedExecutor
 from airflow_provider_rmq.watcher.dagfiles.scanner import DagFolderScanner
 from airflow_provider_rmq.watcher.models import WatcherSession
@@ -27,6 +31,8 @@ from airflow_provider_rmq.watcher.service.steps import BlockingSteps
 from airflow_provider_rmq.watcher.service.subscription_task import WINDOW, SubscriptionTask
 from airflow_provider_rmq.watcher.states import Row
 from airflow_provider_rmq.watcher.subscription import Subscription
+
+log = logging.getLogger(__name__)
 
 #: Threads for the steps of a cycle.
 CYCLE_WORKERS = 4
@@ -49,7 +55,11 @@ def build_watcher_loop() -> WatcherLoop:
     def make(subscription: Subscription) -> SubscriptionTask:
         key = subscription.key
         source = QueueSource(pool, key.conn_id, key.queue_name, f"{identity}.{subscription.id}", WINDOW)
-        handler = ImmediateHandler(subscription, starter)
+        judge = MessageJudge(
+            message_filter=MessageFilter.deserialize(subscription.filter_data),
+            misses=FilterMissState(key.queue_name, log, subscription.ack_unmatched),
+        )
+        handler = ImmediateHandler(subscription, starter, judge)
         return SubscriptionTask(subscription, source, handler, gate, statuses.report)
 
     return WatcherLoop(

@@ -7,10 +7,16 @@ The decorator checks its arguments and leaves the DAG as it is; the watcher find
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from airflow_provider_rmq.watcher.subscription_builder import DEFAULT_CONN_ID, build_subscriptions
+from airflow_provider_rmq.errors import ConfigurationError
+from airflow_provider_rmq.watcher.subscription_builder import (
+    ANY_STATUS,
+    DEFAULT_CONN_ID,
+    build_subscriptions,
+    has_exchange_conflict,
+)
 
 D = TypeVar("D")
 
@@ -18,14 +24,36 @@ D = TypeVar("D")
 SUBSCRIPTIONS_ATTRIBUTE = "_rmq_subscriptions"
 
 
-def rmq_trigger(queue: str, conn_id: str = DEFAULT_CONN_ID) -> Callable[[D], D]:
-    """Start the DAG whenever a message arrives in a queue.
+def rmq_trigger(
+    queue: str | None = None,
+    queues: list[str] | None = None,
+    conn_id: str = DEFAULT_CONN_ID,
+    filter_data: Mapping[str, Any] | None = None,
+    cooldown: int = 0,
+    *,
+    exchange: str | None = None,
+    routing_keys: list[str] | None = None,
+    routing_key_ids: list[str] | None = None,
+    routing_key_status: str | list[str] = ANY_STATUS,
+    ack_unmatched: bool = False,
+) -> Callable[[D], D]:
+    """Start the DAG when messages arrive.
 
-    The outermost decorator, above `@dag(...)`; or called with a DAG object: `rmq_trigger(queue="orders")(dag)`.
+    The outermost decorator, above `@dag(...)`; or called with a DAG object: `rmq_trigger(queue="orders")(dag)`. Every
+    argument is a literal or a module constant: the watcher reads the file, it never runs it. Exactly one of `queue`,
+    `queues` and `exchange` is given.
 
     Args:
-        queue: Name of an existing queue, at most 255 bytes. A literal: the watcher reads the file, it never runs it.
-        conn_id: The Airflow connection of the broker; a literal too.
+        queue: Name of an existing queue, at most 255 bytes.
+        queues: Several of them; a message in any starts the DAG.
+        conn_id: The Airflow connection of the broker.
+        filter_data: `{"filter_headers": {...}}` as for `MessageFilter`; None lets every message start the DAG.
+        cooldown: Seconds in which further messages start no further run; 0 starts one with each message.
+        exchange: A topic exchange, in place of queues of your own.
+        routing_keys: What is wanted of the exchange.
+        routing_key_ids: Combined with `routing_key_status` to further keys, `id.status`.
+        routing_key_status: One status or several; `*` is any.
+        ack_unmatched: Acknowledge, and so delete, what the filter rejects, instead of returning it to its queue.
 
     Returns:
         A decorator that returns the DAG, or the DAG factory, unchanged in behaviour.
@@ -34,10 +62,22 @@ def rmq_trigger(queue: str, conn_id: str = DEFAULT_CONN_ID) -> Callable[[D], D]:
         ConfigurationError: A wrong argument; raised as soon as the DAG object exists. Also a `ValueError`.
         TypeError: The decorated object is neither a DAG nor a function that returns one.
     """
+    arguments = {
+        "queue": queue,
+        "queues": queues,
+        "conn_id": conn_id,
+        "filter_data": filter_data,
+        "cooldown": cooldown,
+        "exchange": exchange,
+        "routing_keys": routing_keys,
+        "routing_key_ids": routing_key_ids,
+        "routing_key_status": routing_key_status,
+        "ack_unmatched": ack_unmatched,
+    }
 
     def decorate(target: D) -> D:
         if _is_dag(target):
-            _attach(target, queue, conn_id)
+            _attach(target, arguments)
             return target
         if not callable(target):
             raise TypeError(f"rmq_trigger decorates a DAG instance or a callable, not {type(target).__name__}")
@@ -50,7 +90,7 @@ def rmq_trigger(queue: str, conn_id: str = DEFAULT_CONN_ID) -> Callable[[D], D]:
                     f"rmq_trigger: {getattr(target, '__name__', target)!r} did not produce a DAG but "
                     f"{type(dag).__name__}; rmq_trigger belongs above @dag(...)"
                 )
-            _attach(dag, queue, conn_id)
+            _attach(dag, arguments)
             return dag
 
         return factory  # type: ignore[return-value]  # stands in for the factory it wraps
@@ -66,8 +106,12 @@ def _is_dag(candidate: object) -> bool:
     return any(cls.__name__ == "DAG" for cls in type(candidate).__mro__)
 
 
-def _attach(dag: Any, queue: str, conn_id: str) -> None:
-    declared = build_subscriptions(dag_id=dag.dag_id, queue=queue, conn_id=conn_id)
+def _attach(dag: Any, arguments: Mapping[str, Any]) -> None:
+    added = build_subscriptions(dag_id=dag.dag_id, **arguments)
     known: list[dict[str, Any]] = getattr(dag, SUBSCRIPTIONS_ATTRIBUTE, [])
-    added = [{"queue_name": item.key.queue_name, "conn_id": item.key.conn_id} for item in declared]
+    if has_exchange_conflict(known, added):
+        raise ConfigurationError(
+            f"DAG {dag.dag_id}: a second exchange is not supported, both would share one queue; give one decorator all "
+            "routing keys, or bind queues of your own and use queues="
+        )
     setattr(dag, SUBSCRIPTIONS_ATTRIBUTE, [*known, *added])

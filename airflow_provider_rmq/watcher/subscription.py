@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Source(str, Enum):
@@ -35,10 +36,43 @@ class ConsumerKey(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExchangeBinding:
+    """The topic exchange a subscription listens to, and the routing keys it wants of it."""
+
+    name: str
+    routing_keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """A subscription as a DAG file declares it, before the database knows it."""
+    """A subscription as its author declares it, before the database knows it.
+
+    Args:
+        key: Which messages start which DAG.
+        filter_data: `MessageFilter.serialize()`'s form; empty accepts every message.
+        cooldown: Seconds; 0 starts a run with each message.
+        ack_unmatched: Acknowledge what the filter rejects.
+        exchange: Set in exchange mode only; the queue is then the provider's own.
+    """
 
     key: SubscriptionKey
+    filter_data: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    cooldown: int = 0
+    ack_unmatched: bool = False
+    exchange: ExchangeBinding | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The form in which the DAG object carries it."""
+        entry: dict[str, Any] = {
+            "queue_name": self.key.queue_name,
+            "conn_id": self.key.conn_id,
+            "filter_data": dict(self.filter_data),
+            "cooldown": self.cooldown,
+            "ack_unmatched": self.ack_unmatched,
+        }
+        if self.exchange is not None:
+            entry |= {"exchange": self.exchange.name, "routing_keys": list(self.exchange.routing_keys)}
+        return entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +81,8 @@ class Subscription:
 
     id: int
     key: SubscriptionKey
+    filter_data: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    ack_unmatched: bool = False
 
     @property
     def consumer_key(self) -> ConsumerKey:

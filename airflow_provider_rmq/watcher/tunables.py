@@ -29,6 +29,8 @@ class Metric(str, Enum):
     CONSUMER_ATTACHED = "rmq_watcher.consumer_attached"
     CONSUMER_RESTARTED = "rmq_watcher.consumer_restarted"
     DAG_TRIGGERED = "rmq_watcher.dag_triggered"
+    FILTER_MISSED = "rmq_watcher.filter_missed"
+    FILTER_ERRORED = "rmq_watcher.filter_errored"
     CYCLE_COMPLETED = "rmq_watcher.cycle_completed"
     CYCLE_STEP_TIMED_OUT = "rmq_watcher.cycle_step_timed_out"
     CYCLE_STEP_SKIPPED = "rmq_watcher.cycle_step_skipped"

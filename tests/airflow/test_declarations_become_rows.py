@@ -134,7 +134,8 @@ def test_only_enabled_rows_are_served_and_what_is_not_served_says_why(session):
     store_more = [
         RMQSubscription(dag_id="off", queue_name="q", source="ui", enabled=False),
         RMQSubscription(dag_id="cooled", queue_name="q", source="ui", cooldown=60),
-        RMQSubscription(dag_id="filtered", queue_name="q", source="ui", filter_data={"filter_headers": {"a": 1}}),
+        RMQSubscription(dag_id="own_queue", queue_name="rmq_watcher.sub.own_queue", source="ui"),
+        RMQSubscription(dag_id="bad_filter", queue_name="q", source="ui", filter_data={"filter_headers": [1]}),
         RMQSubscription(dag_id="empty_filter", queue_name="q", source="ui", filter_data={"filter_headers": None}),
     ]
     session.add_all(store_more)
@@ -144,7 +145,25 @@ def test_only_enabled_rows_are_served_and_what_is_not_served_says_why(session):
 
     assert [item.key.dag_id for item in found.served] == ["active_dag", "empty_filter"]
     assert found.served[0].id == served
-    assert sorted(found.refused.values()) == [
-        "this version does not serve cooldown; nothing is consumed",
-        "this version does not serve filter_data; nothing is consumed",
-    ]
+    reasons = " ".join(found.refused.values())
+    assert len(found.refused) == 3
+    assert "does not serve cooldown; nothing is consumed" in reasons
+    assert "does not serve exchange mode; nothing is consumed" in reasons
+    assert "filter_headers must be a dict" in reasons
+
+
+def test_a_changed_declaration_changes_its_row_and_keeps_its_id_and_switch(session):
+    row_id = store(session, enabled=False, filter_data={"filter_headers": {"old": 1}}).id
+    changed = Declaration(key=KEY, filter_data={"filter_headers": {"new": 1}}, cooldown=60, ack_unmatched=True)
+
+    sync_declarations(session, {changed})
+
+    row = only(session)
+    assert (row.id, row.enabled) == (row_id, False)
+    assert row.filter_data == {"filter_headers": {"new": 1}}
+    assert (row.cooldown, row.group_key, row.ack_unmatched) == (60, "active_dag", True)
+
+    sync_declarations(session, DECLARED)
+
+    row = only(session)
+    assert (row.filter_data, row.cooldown, row.group_key, row.ack_unmatched) == ({}, None, None, False)

@@ -15,10 +15,20 @@ from airflow_provider_rmq.errors import ConfigurationError
 from airflow_provider_rmq.watcher.dagfiles.dag_ids import Constants, Unreadable, dag_id_of
 from airflow_provider_rmq.watcher.declarations import Complaint
 from airflow_provider_rmq.watcher.subscription import Declaration
-from airflow_provider_rmq.watcher.subscription_builder import build_subscriptions
+from airflow_provider_rmq.watcher.subscription_builder import build_declarations
 
-#: The decorator's parameters in positional order.
-PARAMETERS = ("queue", "conn_id")
+#: The decorator's parameters that may be given by position, in their order.
+POSITIONAL = ("queue", "queues", "conn_id", "filter_data", "cooldown")
+#: All of its parameters.
+PARAMETERS = frozenset(POSITIONAL) | {
+    "exchange",
+    "routing_keys",
+    "routing_key_ids",
+    "routing_key_status",
+    "ack_unmatched",
+}
+#: The parameters that tell where the messages come from, for a complaint about another one.
+WHENCE = ("queue", "queues", "exchange")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,9 +136,14 @@ class _Reader:
         if dag_id is None or given is None:
             return
         try:
-            self.declarations += build_subscriptions(dag_id=dag_id, **given)
+            declared = build_declarations(dag_id=dag_id, **given)
         except (ConfigurationError, TypeError) as error:
-            self._complain(trigger, dag_id, given.get("queue"), "the call", f"is refused: {error}")
+            self._complain(trigger, dag_id, "the call", f"is refused: {error}")
+            return
+        if any(item.exchange and item.key.dag_id == dag_id for item in self.declarations) and declared[0].exchange:
+            self._complain(trigger, dag_id, "exchange", "is the second one of this DAG, which is not supported")
+            return
+        self.declarations += declared
 
     def _read_dag_id(self, trigger: ast.Call, dag: _DagCall | None) -> str | None:
         try:
@@ -136,7 +151,7 @@ class _Reader:
                 raise Unreadable("cannot be told: no call of dag(...) or DAG(...) belongs to it")
             return dag_id_of(dag.call, self.constants, default=dag.default_id)
         except Unreadable as error:
-            self._complain(trigger, None, self._readable_queue(trigger), "dag_id", str(error))
+            self._complain(trigger, None, "dag_id", str(error))
             return None
 
     def _read_arguments(self, trigger: ast.Call, dag_id: str | None) -> dict[str, object] | None:
@@ -154,25 +169,26 @@ class _Reader:
                 given[name] = self.constants.value(node, before=node.lineno)
             except Unreadable as error:
                 readable = False
-                self._complain(trigger, dag_id, self._readable_queue(trigger), name, str(error))
+                self._complain(trigger, dag_id, name, str(error))
         return given if readable else None
 
-    def _readable_queue(self, trigger: ast.Call) -> object:
+    def _readable_queue(self, trigger: ast.Call) -> str | None:
         for name, node in _named_arguments(trigger):
-            if name == "queue":
+            if name in WHENCE:
                 try:
-                    return self.constants.value(node, before=node.lineno)
+                    value = self.constants.value(node, before=node.lineno)
                 except Unreadable:
                     return None
+                return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         return None
 
-    def _complain(self, trigger: ast.Call, dag_id: str | None, queue: object, parameter: str, reason: str) -> None:
+    def _complain(self, trigger: ast.Call, dag_id: str | None, parameter: str, reason: str) -> None:
         self.complaints.append(
             Complaint(
                 path=self.path,
                 line=trigger.lineno,
                 dag_id=dag_id,
-                queue=queue if isinstance(queue, str) else None,
+                queue=self._readable_queue(trigger),
                 parameter=parameter,
                 reason=reason,
             )
@@ -181,7 +197,7 @@ class _Reader:
 
 def _named_arguments(call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
     for position, argument in enumerate(call.args):
-        yield PARAMETERS[position] if position < len(PARAMETERS) else f"argument {position + 1}", argument
+        yield POSITIONAL[position] if position < len(POSITIONAL) else f"argument {position + 1}", argument
     for keyword in call.keywords:
         yield keyword.arg or "**", keyword.value
 

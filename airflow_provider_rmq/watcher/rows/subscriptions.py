@@ -8,8 +8,11 @@ from typing import Any
 
 from sqlalchemy import select
 
+from airflow_provider_rmq.errors import ConfigurationError
+from airflow_provider_rmq.messages.filters import MessageFilter
 from airflow_provider_rmq.watcher.models import RMQSubscription
 from airflow_provider_rmq.watcher.subscription import Subscription, SubscriptionKey
+from airflow_provider_rmq.watcher.subscription_builder import OWN_PREFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +29,28 @@ def enabled_subscriptions(session: Any) -> EnabledSubscriptions:
     served: list[Subscription] = []
     refused: dict[int, str] = {}
     for row in session.scalars(statement):
-        unserved = _unserved(row)
-        if unserved:
-            refused[row.id] = f"this version does not serve {', '.join(unserved)}; nothing is consumed"
-        else:
-            served.append(Subscription(id=row.id, key=SubscriptionKey(row.dag_id, row.queue_name, row.conn_id)))
+        try:
+            served.append(_subscription(row))
+        except ConfigurationError as error:
+            refused[row.id] = f"{error}; nothing is consumed"
     return EnabledSubscriptions(tuple(served), refused)
 
 
-def _unserved(row: Any) -> list[str]:
-    """What a row of another release asks for; consuming it without that would start DAGs it does not want started."""
-    filters = (row.filter_data or {}).get("filter_headers") or (row.filter_data or {}).get("filter_callable")
-    asked = {"filter_data": filters, "cooldown": row.cooldown, "ack_unmatched": row.ack_unmatched}
-    return [name for name, value in asked.items() if value]
+def _subscription(row: Any) -> Subscription:
+    """Read a row; consuming it without what it asks for would start DAGs it does not want started.
+
+    Raises:
+        ConfigurationError: The row asks for what cannot be served, or holds a filter that is none.
+    """
+    if row.cooldown:
+        raise ConfigurationError("this version does not serve cooldown")
+    if row.queue_name.startswith(OWN_PREFIX):
+        raise ConfigurationError("this version does not serve exchange mode")
+    filter_data = row.filter_data or {}
+    MessageFilter.deserialize(filter_data)
+    return Subscription(
+        id=row.id,
+        key=SubscriptionKey(row.dag_id, row.queue_name, row.conn_id),
+        filter_data=filter_data,
+        ack_unmatched=bool(row.ack_unmatched),
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import delete, select, update
@@ -25,6 +25,29 @@ log = logging.getLogger(__name__)
 MISSES_SURVIVED = 3
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a declaration says beside its key, in the form the row stores it."""
+
+    filter_data: Mapping[str, Any]
+    cooldown: int
+    ack_unmatched: bool
+
+    @classmethod
+    def of(cls, declaration: Declaration) -> Settings:
+        """The settings of a declaration."""
+        return cls(declaration.filter_data, declaration.cooldown, declaration.ack_unmatched)
+
+    def columns(self, dag_id: str) -> dict[str, Any]:
+        """The columns of a row; the releases before this one store no cooldown as null."""
+        return {
+            "filter_data": dict(self.filter_data),
+            "cooldown": self.cooldown or None,
+            "group_key": dag_id if self.cooldown else None,
+            "ack_unmatched": self.ack_unmatched,
+        }
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRow:
     """What the sync needs to know of a row."""
@@ -34,6 +57,7 @@ class StoredRow:
     source: Source
     enabled: bool
     misses: int
+    settings: Settings = field(default_factory=lambda: Settings({}, 0, ack_unmatched=False), hash=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +65,7 @@ class SyncPlan:
     """The difference between what is declared and what is stored."""
 
     inserts: tuple[Declaration, ...] = ()
+    changes: tuple[tuple[StoredRow, Declaration], ...] = ()
     found_again: tuple[StoredRow, ...] = ()
     misses: tuple[StoredRow, ...] = ()
     deletions: tuple[StoredRow, ...] = ()
@@ -64,6 +89,9 @@ def plan_sync(
     due = {row.id for row in absent if row.misses >= _survived(row, inactive_dag_ids)}
     return SyncPlan(
         inserts=tuple(sorted((wanted[key] for key in wanted.keys() - stored.keys()), key=lambda item: item.key)),
+        changes=tuple(
+            (row, wanted[row.key]) for row in ours if row.key in wanted and Settings.of(wanted[row.key]) != row.settings
+        ),
         found_again=tuple(row for row in ours if row.key in wanted and row.misses),
         misses=tuple(row for row in absent if row.id not in due),
         deletions=tuple(row for row in absent if row.id in due),
@@ -103,6 +131,7 @@ def _read_rows(session: Any) -> list[StoredRow]:
             source=Source(row.source),
             enabled=bool(row.enabled),
             misses=row.absent_cycles or 0,
+            settings=Settings(row.filter_data or {}, row.cooldown or 0, ack_unmatched=bool(row.ack_unmatched)),
         )
         for row in session.scalars(select(RMQSubscription))
     ]
@@ -112,12 +141,18 @@ def apply_plan(session: Any, plan: SyncPlan) -> None:
     """Write a plan; a row that another Scheduler has moved on meanwhile is left alone."""
     for declaration in plan.inserts:
         dag_id, queue_name, conn_id = declaration.key
+        settings = Settings.of(declaration).columns(dag_id)
         session.add(
             RMQSubscription(
-                dag_id=dag_id, queue_name=queue_name, conn_id=conn_id, source=Source.DAG_FILE.value, filter_data={}
+                dag_id=dag_id, queue_name=queue_name, conn_id=conn_id, source=Source.DAG_FILE.value, **settings
             )
         )
         log.info("subscription registered: %s", declaration.key)
+    for row, declaration in plan.changes:
+        change = update(RMQSubscription).where(RMQSubscription.id == row.id)
+        settings = Settings.of(declaration).columns(row.key.dag_id)
+        session.execute(change.values(**settings), execution_options={"synchronize_session": False})
+        log.info("subscription %d (%s) has changed in its DAG file", row.id, row.key)
     for row in plan.found_again:
         if _write(session, update(RMQSubscription).values(absent_cycles=0), row):
             log.info("subscription %d (%s) is declared again after %d misses", row.id, row.key, row.misses)

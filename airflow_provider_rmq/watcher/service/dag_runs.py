@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any
 
 from airflow_provider_rmq import compat
-from airflow_provider_rmq.broker.consuming import wait_until_set
+from airflow_provider_rmq.broker.window import wait_until_set
 from airflow_provider_rmq.utils.executor import BoundedExecutor
 
 #: Seconds one DAG run may take to be created.

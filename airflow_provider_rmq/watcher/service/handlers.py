@@ -2,6 +2,8 @@
 
 | what happened | settlement | event | pause |
 |---|---|---|---|
+| the filter rejects it | by policy | none | held 0.1 s before it goes back |
+| the filter cannot be evaluated | REQUEUE | none | held 0.1 s before it goes back |
 | run created, or exists already | ACK | Delivered | none |
 | DAG paused, inactive or unknown | ACK | Delivered | none |
 | not serialized yet | REQUEUE | DagNotReady | growing |
@@ -15,16 +17,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from functools import partial
 from typing import Protocol
 
 from airflow_provider_rmq.broker.consuming import Disposition
 from airflow_provider_rmq.errors import describe
 from airflow_provider_rmq.messages.backoff import Backoff
+from airflow_provider_rmq.messages.judge import Judgement, MessageJudge
 from airflow_provider_rmq.messages.message import Message
 from airflow_provider_rmq.messages.run_ids import immediate_run_id
-from airflow_provider_rmq.messages.settlement import Settlement
+from airflow_provider_rmq.messages.settlement import FilterVerdict, Settlement
 from airflow_provider_rmq.utils.metrics import incr
 from airflow_provider_rmq.watcher.service.dag_runs import StartOutcome
 from airflow_provider_rmq.watcher.states import ConsumerEvent, DagNotReady, Delivered, StartFailed
@@ -33,6 +37,8 @@ from airflow_provider_rmq.watcher.tunables import Metric
 
 log = logging.getLogger(__name__)
 
+#: Seconds a rejected message is kept before it returns; at once it would come again within a millisecond.
+RETURN_DELAY = 0.1
 #: Not-serialized answers between two warnings.
 NOT_READY_WARNING_EVERY = 10
 
@@ -77,12 +83,29 @@ class ImmediateHandler:
 
     subscription: Subscription
     starter: Starter
+    judge: MessageJudge
     now: Callable[[], datetime] = _utc_now
     pause: GrowingPause = field(default_factory=GrowingPause)
     not_ready: int = 0
 
     async def __call__(self, message: Message) -> Disposition[ConsumerEvent]:
         """Decide about one message; never raises."""
+        judgement = self.judge.judge(message)
+        if judgement.verdict is not FilterVerdict.MATCH:
+            return self._rejected(judgement)
+        disposition = await self._start(message)
+        return replace(disposition, settled=partial(self.judge.settled, judgement))
+
+    def _rejected(self, judgement: Judgement) -> Disposition[ConsumerEvent]:
+        def settled() -> None:
+            missed = judgement.verdict is FilterVerdict.MISS
+            incr(Metric.FILTER_MISSED if missed else Metric.FILTER_ERRORED)
+            self.judge.settled(judgement)
+
+        hold = RETURN_DELAY if judgement.settlement is Settlement.REQUEUE else 0.0
+        return Disposition(settlement=judgement.settlement, hold=hold, settled=settled)
+
+    async def _start(self, message: Message) -> Disposition[ConsumerEvent]:
         dag_id = self.subscription.key.dag_id
         run_id = immediate_run_id(message, self.now())
         try:

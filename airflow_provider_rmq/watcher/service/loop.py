@@ -16,8 +16,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from airflow_provider_rmq import compat
-from airflow_provider_rmq.broker.consuming import wait_until_set
 from airflow_provider_rmq.broker.pool import ConnectionPool
+from airflow_provider_rmq.broker.window import wait_until_set
 from airflow_provider_rmq.errors import RMQError, describe
 from airflow_provider_rmq.utils.metrics import incr
 from airflow_provider_rmq.watcher.declarations import DeclarationSource

@@ -26,18 +26,20 @@ class ReconcilePlan:
     ended: tuple[ConsumerKey, ...]
 
 
-def plan_reconcile(desired: Iterable[Subscription], running: Mapping[ConsumerKey, bool]) -> ReconcilePlan:
+def plan_reconcile(
+    desired: Iterable[Subscription], running: Mapping[ConsumerKey, Subscription | None]
+) -> ReconcilePlan:
     """Compare.
 
     Args:
         desired: All enabled subscriptions.
-        running: Each consumer this process holds, and whether it is alive.
+        running: What each consumer of this process was started for; None for one that has ended.
     """
     wanted = {subscription.consumer_key: subscription for subscription in desired}
     return ReconcilePlan(
-        stop=tuple(key for key in running if key not in wanted),
-        start=tuple(subscription for key, subscription in wanted.items() if not running.get(key)),
-        ended=tuple(key for key, alive in running.items() if key in wanted and not alive),
+        stop=tuple(key for key, now in running.items() if now is not None and wanted.get(key) != now),
+        start=tuple(subscription for key, subscription in wanted.items() if running.get(key) != subscription),
+        ended=tuple(key for key, now in running.items() if now is None),
     )
 
 
@@ -57,8 +59,12 @@ class ConsumerSet:
 
     async def reconcile(self, desired: Iterable[Subscription]) -> None:
         """Make what runs what is desired."""
-        plan = plan_reconcile(desired, {key: not item.task.done() for key, item in self._running.items()})
+        plan = plan_reconcile(
+            desired,
+            {key: None if item.task.done() else item.work.subscription for key, item in self._running.items()},
+        )
         for key in plan.ended:
+            del self._running[key]
             incr(Metric.CONSUMER_RESTARTED)
             log.warning("the consumer of queue %s (%s) had ended and is started again", key.queue_name, key.conn_id)
         await self._stop(plan.stop)

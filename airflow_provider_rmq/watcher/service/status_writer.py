@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
-from airflow_provider_rmq.broker.consuming import wait_until_set
+from airflow_provider_rmq.broker.window import wait_until_set
 from airflow_provider_rmq.errors import describe
 from airflow_provider_rmq.messages.backoff import Backoff
 from airflow_provider_rmq.watcher.states import Row

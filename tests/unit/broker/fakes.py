@@ -23,9 +23,10 @@ class FakeDelivery:
         if self.queue.broken:
             raise ConnectionLost("the link is gone")
         self.settlement = settlement
+        self.queue.unsettled -= 1
         self.queue.settled.append((self.message.text(), settlement))
         if settlement is Settlement.REQUEUE:
-            self.queue.put(self.message.body)
+            self.queue.ready.appendleft(self.message.body)
 
 
 class FakeAttachment:
@@ -45,11 +46,18 @@ class FakeAttachment:
                 raise self.error
             if self.finished:
                 raise StopAsyncIteration
-            if self.queue.ready:
+            if self.queue.ready and self.queue.unsettled < self.queue.prefetch:
+                self.queue.unsettled += 1
+                self.queue.most_unsettled = max(self.queue.most_unsettled, self.queue.unsettled)
                 delivery = FakeDelivery(self.queue, self.queue.ready.popleft())
                 self.queue.delivered.append(delivery)
                 return delivery
             await asyncio.sleep(0.01)
+
+    async def set_prefetch(self, prefetch):
+        self.queue.prefetch = prefetch
+        self.queue.prefetches.append(prefetch)
+        self.tag = f"{self.tag}+"
 
     def finish(self):
         self.finished = True
@@ -59,15 +67,21 @@ class FakeAttachment:
 
 
 class FakeQueue:
-    """Also the source that consumers attach to; `refusals` are raised by the attaches to come."""
+    """Also the source that consumers attach to; `refusals` are raised by the attaches to come.
 
-    def __init__(self, *bodies, refusals=()):
+    What is requeued goes to the head, and no more than `prefetch` deliveries are unsettled: as a broker does it.
+    """
+
+    def __init__(self, *bodies, refusals=(), prefetch=1000):
         self.ready = deque(body.encode() for body in bodies)
         self.settled = []
         self.delivered = []
         self.refusals = deque(refusals)
         self.attachments = []
         self.broken = False
+        self.prefetch = prefetch
+        self.prefetches = []
+        self.unsettled = self.most_unsettled = 0
 
     def put(self, body):
         self.ready.append(body)

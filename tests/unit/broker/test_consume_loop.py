@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from broker.fakes import FakeQueue
+from broker.journal import Journal
 
 from airflow_provider_rmq.broker.consuming import Disposition, consume
 from airflow_provider_rmq.errors import ConnectionLost, QueueMissing
@@ -11,28 +12,6 @@ from airflow_provider_rmq.messages.backoff import Backoff
 from airflow_provider_rmq.messages.settlement import Settlement
 
 pytestmark = pytest.mark.looptime
-
-
-class Journal:
-    """An observer that writes down what it is told."""
-
-    def __init__(self):
-        self.lines = []
-
-    def attaching(self):
-        self.lines.append("attaching")
-
-    def attached(self, tag, since):
-        self.lines.append(f"attached {tag}")
-
-    def detached(self, reason):
-        self.lines.append(f"detached: {reason}")
-
-    def queue_missing(self, reason):
-        self.lines.append(f"missing: {reason}")
-
-    def answered(self, event):
-        self.lines.append(f"answered {event}")
 
 
 async def acknowledge(message):

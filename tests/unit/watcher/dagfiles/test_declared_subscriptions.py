@@ -34,7 +34,7 @@ def keys(text):
         ),
         pytest.param(
             """
-            @rmq_trigger("orders", "broker_2")
+            @rmq_trigger("orders", None, "broker_2")
             @dag("explicit")
             def f(): ...
             """,
@@ -140,6 +140,39 @@ def test_it_finds(text, expected):
     assert keys(text) == expected
 
 
+TWO_EXCHANGES = """
+@rmq_trigger(exchange="a", routing_keys=["k"])
+@rmq_trigger(exchange="b", routing_keys=["k"])
+@dag()
+def d(): ...
+"""
+
+
+def test_every_argument_may_be_made_of_literals_and_constants():
+    (declaration,) = read(
+        """
+        IDS = ["1", "2"]
+        KIND = "order"
+        MINUTE = 60
+
+        @rmq_trigger(
+            exchange="e",
+            routing_key_ids=IDS,
+            routing_key_status=["ok"],
+            filter_data={"filter_headers": {"kind": KIND, "body.n": -1, "tags": [None, True]}},
+            cooldown=MINUTE,
+            ack_unmatched=True,
+        )
+        @dag(dag_id="d")
+        def f(): ...
+        """
+    ).declarations
+
+    assert declaration.exchange.routing_keys == ("1.ok", "2.ok")
+    assert declaration.filter_data == {"filter_headers": {"kind": "order", "body.n": -1, "tags": [None, True]}}
+    assert (declaration.cooldown, declaration.ack_unmatched) == (60, True)
+
+
 @pytest.mark.parametrize(
     ("text", "parameter", "words"),
     [
@@ -159,10 +192,12 @@ def test_it_finds(text, expected):
         ('@rmq_trigger(*["q"])\n@dag()\ndef d(): ...', "queue", "unpacked"),
         ('@rmq_trigger("q", queue="r")\n@dag()\ndef d(): ...', "queue", "given twice"),
         ('@rmq_trigger(queue="q", cooldwn=5)\n@dag()\ndef d(): ...', "cooldwn", "not known"),
-        ('@rmq_trigger("a", "b", "c")\n@dag()\ndef d(): ...', "argument 3", "not known"),
+        ('@rmq_trigger("a", None, "c", None, 0, 7)\n@dag()\ndef d(): ...', "argument 6", "not known"),
         ("@rmq_trigger()\n@dag()\ndef d(): ...", "the call", "is refused"),
-        ('@rmq_trigger(queue="")\n@dag()\ndef d(): ...', "the call", "queue must name a queue"),
+        ('@rmq_trigger(queue="")\n@dag()\ndef d(): ...', "the call", "queue must not be empty"),
         ("@rmq_trigger(queue=5)\n@dag()\ndef d(): ...", "the call", "queue must be a str"),
+        (TWO_EXCHANGES, "exchange", "second one of this DAG"),
+        ('@rmq_trigger(queue="q", cooldown=-1)\n@dag()\ndef d(): ...', "the call", "cooldown must be an int"),
         ('@rmq_trigger(queue="q")\n@dag(dag_id=make())\ndef d(): ...', "dag_id", "is computed"),
         ('@rmq_trigger(queue="q")\n@dag(**options)\ndef d(): ...', "dag_id", "unpacked"),
         ('@rmq_trigger(queue="q")\n@dag("a", dag_id="b")\ndef d(): ...', "dag_id", "given twice"),
@@ -175,7 +210,7 @@ def test_it_finds(text, expected):
 def test_what_it_cannot_read_is_named_and_not_registered(text, parameter, words):
     reading = read(text)
 
-    assert reading.declarations == ()
+    assert len(reading.declarations) == (1 if text is TWO_EXCHANGES else 0)
     complaint = reading.complaints[-1]
     assert complaint.parameter == parameter
     assert words in complaint.reason

@@ -1,11 +1,15 @@
 """One message in immediate mode: the table of `handlers`, row by row."""
 
 import asyncio
+import logging
 from datetime import datetime, timezone
 
 import pytest
 from factories import message
 
+from airflow_provider_rmq.messages.filters import MessageFilter
+from airflow_provider_rmq.messages.judge import MessageJudge
+from airflow_provider_rmq.messages.misses import FilterMissState
 from airflow_provider_rmq.messages.settlement import Settlement
 from airflow_provider_rmq.watcher.service.dag_runs import StartOutcome
 from airflow_provider_rmq.watcher.service.handlers import ImmediateHandler
@@ -32,9 +36,61 @@ class Starter:
         return outcome
 
 
-def handler(*outcomes):
+def judge(filter_headers=None, ack_unmatched=False):
+    return MessageJudge(
+        message_filter=MessageFilter(filter_headers),
+        misses=FilterMissState("orders", logging.getLogger("test"), ack_unmatched),
+    )
+
+
+def handler(*outcomes, judged=None):
     starter = Starter(*outcomes)
-    return ImmediateHandler(SUBSCRIPTION, starter, lambda: datetime(2026, 3, 1, tzinfo=timezone.utc)), starter
+    return ImmediateHandler(
+        SUBSCRIPTION, starter, judged or judge(), lambda: datetime(2026, 3, 1, tzinfo=timezone.utc)
+    ), starter
+
+
+async def test_a_miss_starts_nothing_and_is_held_before_it_returns():
+    judged = judge({"kind": "order"})
+    handle, starter = handler(StartOutcome.CREATED, judged=judged)
+
+    disposition = await handle(message(headers={"kind": "other"}))
+
+    assert starter.started == []
+    assert (disposition.settlement, disposition.hold, disposition.event) == (Settlement.REQUEUE, 0.1, None)
+    assert judged.misses.streak == 0
+    disposition.settled()
+    assert judged.misses.streak == 1
+
+
+async def test_a_miss_of_a_subscription_that_acknowledges_misses_is_dropped_at_once():
+    handle, _ = handler(StartOutcome.CREATED, judged=judge({"kind": "order"}, ack_unmatched=True))
+
+    disposition = await handle(message(headers={"kind": "other"}))
+
+    assert (disposition.settlement, disposition.hold) == (Settlement.ACK, 0)
+
+
+@pytest.mark.parametrize("ack_unmatched", [False, True])
+async def test_a_body_that_cannot_be_read_returns_whatever_the_policy(ack_unmatched):
+    handle, starter = handler(StartOutcome.CREATED, judged=judge({"body.a": 1}, ack_unmatched))
+
+    disposition = await handle(message("no json"))
+
+    assert starter.started == []
+    assert (disposition.settlement, disposition.hold) == (Settlement.REQUEUE, 0.1)
+
+
+async def test_a_match_is_counted_when_it_is_settled():
+    judged = judge({"kind": "order"})
+    judged.misses.on_miss()
+    handle, starter = handler(StartOutcome.CREATED, judged=judged)
+
+    disposition = await handle(message(headers={"kind": "order"}))
+    disposition.settled()
+
+    assert len(starter.started) == 1
+    assert judged.misses.streak == 0
 
 
 async def test_the_run_gets_the_id_and_the_conf_of_its_message():
