@@ -1,6 +1,7 @@
 """`RMQTrigger` waits in bounded time, hands over one message and leaves the others where they are."""
 
 import asyncio
+import gc
 import time
 
 import pytest
@@ -153,6 +154,9 @@ async def test_a_stream_cannot_be_polled(vhost, queue_name, trigger):
 
     assert event["status"] == "error"
     assert "stream" in event["error"]
+    # aiormq 6.9 leaves a future with the broker's reason behind; collected later, it disturbs whoever runs then
+    # (CPython 3.11 ends with a SystemError when that happens while it parses a file).
+    gc.collect()
 
 
 class Stored:
