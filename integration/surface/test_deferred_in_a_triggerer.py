@@ -38,7 +38,8 @@ DAG_FILE = """
 def deployment(airflow_home, vhost, queue_name):
     vhost.declare(queue_name)
     vhost.declare(f"{queue_name}.empty")
-    home = airflow_home(environment={"PYTHONPATH": str(PROJECT)})
+    # SQLite lets one process write at a time, and a triggerer beside a Scheduler gives up on a locked database.
+    home = airflow_home(postgres=True, executor="LocalExecutor", environment={"PYTHONPATH": str(PROJECT)})
     (home.dags / "waiting.py").write_text(textwrap.dedent(DAG_FILE.format(queue=queue_name)))
     home.start_triggerer()
     home.start_scheduler()
@@ -55,6 +56,7 @@ def test_each_sensor_returns_its_message_and_nothing_else_is_taken(deployment, v
         lambda: states(deployment).get("pull") == states(deployment).get("push") == "deferred",
         120,
         "both sensors to be deferred",
+        show=lambda: states(deployment),
     )
 
     vhost.publish(queue_name, json.dumps({"for": "nobody"}), json.dumps({"for": "push"}), json.dumps({"for": "pull"}))
@@ -63,9 +65,10 @@ def test_each_sensor_returns_its_message_and_nothing_else_is_taken(deployment, v
         lambda: states(deployment) == {"pull": "success", "push": "success", "skipped": "skipped"},
         120,
         "the ends of all three sensors",
+        show=lambda: states(deployment),
     )
     returned = {
-        row["task_id"]: json.loads(row["value"])["body"]
+        row["task_id"]: json.loads(bytes(row["value"]))["body"]
         for row in deployment.rows("SELECT task_id, value FROM xcom WHERE key = 'return_value'")
     }
     assert returned == {mode: json.dumps({"for": mode}) for mode in ("pull", "push")}
