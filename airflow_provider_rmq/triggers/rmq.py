@@ -93,7 +93,9 @@ class RMQTrigger(BaseTrigger):
                     event = None if delivery is None else {"status": "success", "message": delivery.message.as_xcom()}
                 except Exception as error:
                     expected = isinstance(error, (BrokerError, ConfigurationError))
-                    logger.warning("Waiting for queue %s ended: %s", self.queue_name, error, exc_info=not expected)
+                    logger.warning(
+                        "Waiting for queue %s ended: %s", self.queue_name, describe(error), exc_info=not expected
+                    )
                     yield TriggerEvent({"status": "error", "error": describe(error)})
                     return
                 if delivery is None or event is None:
