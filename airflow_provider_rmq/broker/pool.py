@@ -1,4 +1,7 @@
-"""AMQP connections of the watcher: one per conn_id, shared by its consumers, opened again when it is lost.
+"""AMQP connections of the watcher: per conn_id one for consuming and, when needed, one for publishing.
+
+A broker under a resource alarm stops reading from connections that have published, acknowledgements included; the
+consuming connection publishes nothing, so its acknowledgements go on. A lost connection is opened again.
 
 Plain connections on purpose, not aio-pika's robust ones: every consumer has its own loop that attaches again
 (`consuming`), and two mechanisms that restore the same registration get in each other's way (see the ADR on it).
@@ -10,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from enum import Enum
 
 import aio_pika
 from aio_pika.abc import AbstractConnection
@@ -26,6 +30,16 @@ CLOSE_TIMEOUT = 5.0
 SettingsLookup = Callable[[str], Awaitable[ConnectionSettings]]
 
 
+class Role(str, Enum):
+    """What a connection is for."""
+
+    CONSUME = "consume"
+    PUBLISH = "publish"
+
+
+_Key = tuple[str, Role]
+
+
 @dataclass(frozen=True, slots=True)
 class PooledConnection:
     """An open AMQP connection and the settings it was opened with."""
@@ -36,7 +50,7 @@ class PooledConnection:
 
 @dataclass(slots=True)
 class ConnectionPool:
-    """Hands out one connection per conn_id; an unreachable broker delays only its own conn_id.
+    """Hands out one connection per conn_id and role; an unreachable broker delays only its own conn_id.
 
     However many consumers ask, the broker is asked for one attempt at a time: they wait for it side by side, each at
     most the connection's `connect_timeout`. An attempt that takes longer stays in flight for the next who asks.
@@ -44,20 +58,20 @@ class ConnectionPool:
 
     lookup: SettingsLookup
     name: str
-    _attempts: dict[str, asyncio.Task[PooledConnection]] = field(default_factory=dict)
+    _attempts: dict[_Key, asyncio.Task[PooledConnection]] = field(default_factory=dict)
     _waits: dict[str, float] = field(default_factory=dict)
 
-    async def connection(self, conn_id: str) -> PooledConnection:
+    async def connection(self, conn_id: str, role: Role = Role.CONSUME) -> PooledConnection:
         """An open connection.
 
         Raises:
             ConnectionLost: There is none, with the reason; try again after a pause.
         """
-        attempt = self._attempts.get(conn_id)
+        attempt = self._attempts.get((conn_id, role))
         if attempt is None or _is_spent(attempt):
-            attempt = asyncio.create_task(self._connect(conn_id), name=f"connect {conn_id}")
+            attempt = asyncio.create_task(self._connect(conn_id, role), name=f"connect {conn_id} {role.value}")
             attempt.add_done_callback(_retrieve)
-            self._attempts[conn_id] = attempt
+            self._attempts[conn_id, role] = attempt
         wait = self._waits.get(conn_id, DEFAULT_CONNECT_TIMEOUT)
         done, _ = await asyncio.wait({attempt}, timeout=wait)
         if not done:
@@ -67,7 +81,19 @@ class ConnectionPool:
         except (OSError, RuntimeError, ValueError, asyncio.TimeoutError, aio_pika.exceptions.AMQPError) as error:
             raise ConnectionLost(f"no connection to the broker of {conn_id}: {describe(error)}") from error
 
-    async def _connect(self, conn_id: str) -> PooledConnection:
+    async def recreate(self, conn_id: str, role: Role) -> None:
+        """Close a connection that has stopped answering; the next who asks gets a new one.
+
+        An attempt that still runs is left in flight: a broker under an alarm answers it when the alarm is over.
+        """
+        attempt = self._attempts.get((conn_id, role))
+        if attempt is None or not attempt.done():
+            return
+        del self._attempts[conn_id, role]
+        log.warning("the %s connection of %s does not answer and is opened again", role.value, conn_id)
+        await asyncio.gather(_close(attempt), return_exceptions=True)
+
+    async def _connect(self, conn_id: str, role: Role) -> PooledConnection:
         try:
             settings = await self.lookup(conn_id)
         except Exception as error:  # a secrets backend or the metadata database may raise anything
@@ -81,12 +107,12 @@ class ConnectionPool:
                     settings.url(endpoint),
                     timeout=settings.connect_timeout,
                     ssl_context=ssl_context,
-                    client_properties={"connection_name": f"{self.name} {conn_id}"},
+                    client_properties={"connection_name": f"{self.name} {conn_id} {role.value}"},
                 )
             except (OSError, asyncio.TimeoutError, aio_pika.exceptions.AMQPError) as error:
                 failures.append(f"{endpoint.host}:{endpoint.port}: {describe(error)}")
                 continue
-            log.info("connected to the broker of %s at %s:%d", conn_id, endpoint.host, endpoint.port)
+            log.info("connected to the broker of %s at %s:%d (%s)", conn_id, endpoint.host, endpoint.port, role.value)
             return PooledConnection(amqp, settings)
         raise ConnectionLost("; ".join(failures))
 

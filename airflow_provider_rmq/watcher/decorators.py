@@ -36,6 +36,8 @@ def rmq_trigger(
     routing_key_ids: list[str] | None = None,
     routing_key_status: str | list[str] = ANY_STATUS,
     ack_unmatched: bool = False,
+    keep_payload: bool = False,
+    mirror: bool = True,
 ) -> Callable[[D], D]:
     """Start the DAG when messages arrive.
 
@@ -54,6 +56,8 @@ def rmq_trigger(
         routing_key_ids: Combined with `routing_key_status` to further keys, `id.status`.
         routing_key_status: One status or several; `*` is any.
         ack_unmatched: Acknowledge, and so delete, what the filter rejects, instead of returning it to its queue.
+        keep_payload: With `cooldown`: body and headers of the first message in the window arrive in the DAG's conf.
+        mirror: With `exchange`: keep everything that passes it for eight hours in `{exchange}.log`.
 
     Returns:
         A decorator that returns the DAG, or the DAG factory, unchanged in behaviour.
@@ -73,6 +77,8 @@ def rmq_trigger(
         "routing_key_ids": routing_key_ids,
         "routing_key_status": routing_key_status,
         "ack_unmatched": ack_unmatched,
+        "keep_payload": keep_payload,
+        "mirror": mirror,
     }
 
     def decorate(target: D) -> D:

@@ -28,19 +28,24 @@ class SubscriptionKey(NamedTuple):
 
 
 class ConsumerKey(NamedTuple):
-    """What identifies one consumer of this process."""
+    """What identifies one consumer of this process; no subscription stands for the fire queue."""
 
-    subscription_id: int
+    subscription_id: int | None
     queue_name: str
     conn_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangeBinding:
-    """The topic exchange a subscription listens to, and the routing keys it wants of it."""
+    """The topic exchange a subscription listens to, and the routing keys it wants of it.
+
+    Args:
+        mirror: Whether everything that passes the exchange is kept for eight hours in a queue of its own.
+    """
 
     name: str
     routing_keys: tuple[str, ...]
+    mirror: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +58,7 @@ class Declaration:
         cooldown: Seconds; 0 starts a run with each message.
         ack_unmatched: Acknowledge what the filter rejects.
         exchange: Set in exchange mode only; the queue is then the provider's own.
+        keep_payload: The message that opens a cooldown window reaches the DAG.
     """
 
     key: SubscriptionKey
@@ -60,6 +66,7 @@ class Declaration:
     cooldown: int = 0
     ack_unmatched: bool = False
     exchange: ExchangeBinding | None = None
+    keep_payload: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """The form in which the DAG object carries it."""
@@ -72,17 +79,22 @@ class Declaration:
         }
         if self.exchange is not None:
             entry |= {"exchange": self.exchange.name, "routing_keys": list(self.exchange.routing_keys)}
+            entry |= {} if self.exchange.mirror else {"mirror": False}
+        if self.keep_payload:
+            entry["keep_payload"] = True
         return entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """An enabled subscription as the database holds it."""
+    """An enabled subscription as the database holds it; `keep_payload` comes from its declaration."""
 
     id: int
     key: SubscriptionKey
     filter_data: Mapping[str, Any] = field(default_factory=dict, hash=False)
     ack_unmatched: bool = False
+    cooldown: int = 0
+    keep_payload: bool = False
 
     @property
     def consumer_key(self) -> ConsumerKey:
@@ -92,3 +104,24 @@ class Subscription:
     def __str__(self) -> str:
         """The subject of a log line."""
         return f"subscription {self.id} ({self.key})"
+
+
+@dataclass(frozen=True, slots=True)
+class FireConsumer:
+    """The consumer of the fire queue: it serves the cooldown windows of all DAGs and belongs to no subscription."""
+
+    conn_id: str
+    queue_name: str
+
+    @property
+    def consumer_key(self) -> ConsumerKey:
+        """What identifies it among the consumers."""
+        return ConsumerKey(None, self.queue_name, self.conn_id)
+
+    def __str__(self) -> str:
+        """The subject of a log line."""
+        return f"fire consumer ({self.queue_name}, {self.conn_id})"
+
+
+#: What a consumer may serve.
+Consumed = Subscription | FireConsumer

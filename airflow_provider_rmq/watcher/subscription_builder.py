@@ -9,6 +9,12 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from airflow_provider_rmq.broker.topology import (
+    OWN_PREFIX,
+    check_cooldown_dag_id,
+    check_exchange_name,
+    sub_queue_name,
+)
 from airflow_provider_rmq.errors import ConfigurationError
 from airflow_provider_rmq.messages.filters import MessageFilter
 from airflow_provider_rmq.watcher.subscription import Declaration, ExchangeBinding, SubscriptionKey
@@ -17,17 +23,12 @@ from airflow_provider_rmq.watcher.subscription import Declaration, ExchangeBindi
 DEFAULT_CONN_ID = "rmq_default"
 #: Status part of the routing keys made from `routing_key_ids`: any.
 ANY_STATUS = "*"
-#: Prefix of every broker object that is the provider's own.
-OWN_PREFIX = "rmq_watcher."
 #: Bytes; the length of an AMQP short string (AMQP 0-9-1, section 4.2.5.3): names and routing keys.
 MAX_NAME_BYTES = 255
 #: Characters; the width of the key columns of the subscriptions table.
 MAX_KEY_LENGTH = 250
-
-
-def sub_queue_name(dag_id: str) -> str:
-    """The queue of a DAG in exchange mode."""
-    return f"{OWN_PREFIX}sub.{dag_id}"
+#: Seconds; RabbitMQ takes an expiration of at most 2**32 - 1 milliseconds.
+MAX_COOLDOWN = 4_294_967
 
 
 def build_declarations(
@@ -43,6 +44,8 @@ def build_declarations(
     routing_key_ids: Any = None,
     routing_key_status: Any = ANY_STATUS,
     ack_unmatched: Any = False,
+    keep_payload: Any = False,
+    mirror: Any = True,
 ) -> list[Declaration]:
     """Check the arguments of one `rmq_trigger` and return what it declares, one for each queue.
 
@@ -50,14 +53,14 @@ def build_declarations(
         ConfigurationError: An argument is wrong; also a `ValueError`.
     """
     _check_one_origin(queue=queue, queues=queues, exchange=exchange)
-    binding = _exchange_binding(exchange, routing_keys, routing_key_ids, routing_key_status)
+    _check_flags(ack_unmatched=ack_unmatched, keep_payload=keep_payload, mirror=mirror)
+    binding = _exchange_binding(exchange, routing_keys, routing_key_ids, routing_key_status, mirror)
     names = [sub_queue_name(dag_id)] if binding else _queue_names(queue, queues)
     _check_name("conn_id", conn_id)
     checked_filter = _checked_filter(filter_data)
-    if isinstance(cooldown, bool) or not isinstance(cooldown, int) or cooldown < 0:
-        raise ConfigurationError(f"cooldown must be an int of seconds, 0 or more; {cooldown!r} was given")
-    if not isinstance(ack_unmatched, bool):
-        raise ConfigurationError(f"ack_unmatched must be True or False; {ack_unmatched!r} was given")
+    _check_cooldown(dag_id, cooldown)
+    if keep_payload and not cooldown:
+        raise ConfigurationError("keep_payload belongs to cooldown, which is 0; without it every DAG gets its message")
     for name, value in [("dag_id", dag_id), ("conn_id", conn_id), *(("queue", item) for item in names)]:
         if len(value) > MAX_KEY_LENGTH:
             raise ConfigurationError(f"{name} has {len(value)} characters, {MAX_KEY_LENGTH} are allowed: {value!r}")
@@ -68,6 +71,7 @@ def build_declarations(
             cooldown=cooldown,
             ack_unmatched=ack_unmatched,
             exchange=binding,
+            keep_payload=keep_payload,
         )
         for name in dict.fromkeys(names)
     ]
@@ -91,6 +95,21 @@ def _check_one_origin(**origins: Any) -> None:
         )
 
 
+def _check_flags(**flags: Any) -> None:
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise ConfigurationError(f"{name} must be True or False; {value!r} was given")
+
+
+def _check_cooldown(dag_id: str, cooldown: Any) -> None:
+    if isinstance(cooldown, bool) or not isinstance(cooldown, int) or cooldown < 0:
+        raise ConfigurationError(f"cooldown must be an int of seconds, 0 or more; {cooldown!r} was given")
+    if cooldown > MAX_COOLDOWN:
+        raise ConfigurationError(f"cooldown of {cooldown} s is longer than the {MAX_COOLDOWN} s RabbitMQ allows")
+    if cooldown:
+        check_cooldown_dag_id(dag_id)
+
+
 def _queue_names(queue: Any, queues: Any) -> list[str]:
     if queue is not None:
         _check_name("queue", queue)
@@ -102,8 +121,10 @@ def _queue_names(queue: Any, queues: Any) -> list[str]:
     return queues
 
 
-def _exchange_binding(exchange: Any, routing_keys: Any, ids: Any, status: Any) -> ExchangeBinding | None:
+def _exchange_binding(exchange: Any, routing_keys: Any, ids: Any, status: Any, mirror: bool) -> ExchangeBinding | None:
     if exchange is None:
+        if not mirror:
+            raise ConfigurationError("mirror belongs to exchange, which is not given")
         for name, value in (("routing_keys", routing_keys), ("routing_key_ids", ids)):
             if value is not None:
                 raise ConfigurationError(f"{name} belongs to exchange, which is not given")
@@ -111,6 +132,7 @@ def _exchange_binding(exchange: Any, routing_keys: Any, ids: Any, status: Any) -
     _check_name("exchange", exchange)
     if exchange.startswith(OWN_PREFIX):
         raise ConfigurationError(f"exchange {exchange!r}: names that start with {OWN_PREFIX} are the provider's own")
+    check_exchange_name(exchange)
     if not routing_keys and not ids:
         raise ConfigurationError("exchange needs routing_keys, routing_key_ids, or both")
     literal = _keys("routing_keys", routing_keys)
@@ -123,7 +145,7 @@ def _exchange_binding(exchange: Any, routing_keys: Any, ids: Any, status: Any) -
     for key in keys:
         if len(key.encode("utf-8", errors="replace")) > MAX_NAME_BYTES:
             raise ConfigurationError(f"routing key {key!r} is longer than the {MAX_NAME_BYTES} bytes AMQP allows")
-    return ExchangeBinding(name=exchange, routing_keys=keys)
+    return ExchangeBinding(name=exchange, routing_keys=keys, mirror=mirror)
 
 
 def _keys(name: str, value: Any, *, dots: bool = True) -> list[str]:

@@ -135,6 +135,8 @@ def test_only_enabled_rows_are_served_and_what_is_not_served_says_why(session):
         RMQSubscription(dag_id="off", queue_name="q", source="ui", enabled=False),
         RMQSubscription(dag_id="cooled", queue_name="q", source="ui", cooldown=60),
         RMQSubscription(dag_id="own_queue", queue_name="rmq_watcher.sub.own_queue", source="ui"),
+        RMQSubscription(dag_id="thief", queue_name="rmq_watcher.fire", source="ui"),
+        RMQSubscription(dag_id="backwards", queue_name="q", source="ui", cooldown=-1),
         RMQSubscription(dag_id="bad_filter", queue_name="q", source="ui", filter_data={"filter_headers": [1]}),
         RMQSubscription(dag_id="empty_filter", queue_name="q", source="ui", filter_data={"filter_headers": None}),
     ]
@@ -143,11 +145,13 @@ def test_only_enabled_rows_are_served_and_what_is_not_served_says_why(session):
 
     found = enabled_subscriptions(session)
 
-    assert [item.key.dag_id for item in found.served] == ["active_dag", "empty_filter"]
+    assert [item.key.dag_id for item in found.served] == ["active_dag", "cooled", "own_queue", "empty_filter"]
+    assert [item.cooldown for item in found.served] == [0, 60, 0, 0]
     assert found.served[0].id == served
     reasons = " ".join(found.refused.values())
     assert len(found.refused) == 3
-    assert "does not serve cooldown; nothing is consumed" in reasons
+    assert "queue rmq_watcher.fire is the watcher's own" in reasons
+    assert "the cooldown of -1 s is negative; nothing is consumed" in reasons
     assert "does not serve exchange mode; nothing is consumed" in reasons
     assert "filter_headers must be a dict" in reasons
 

@@ -26,6 +26,8 @@ PARAMETERS = frozenset(POSITIONAL) | {
     "routing_key_ids",
     "routing_key_status",
     "ack_unmatched",
+    "keep_payload",
+    "mirror",
 }
 #: The parameters that tell where the messages come from, for a complaint about another one.
 WHENCE = ("queue", "queues", "exchange")

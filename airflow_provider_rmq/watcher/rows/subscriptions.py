@@ -8,11 +8,11 @@ from typing import Any
 
 from sqlalchemy import select
 
+from airflow_provider_rmq.broker.topology import OWN_PREFIX, SUB_PREFIX, check_cooldown_dag_id
 from airflow_provider_rmq.errors import ConfigurationError
 from airflow_provider_rmq.messages.filters import MessageFilter
 from airflow_provider_rmq.watcher.models import RMQSubscription
 from airflow_provider_rmq.watcher.subscription import Subscription, SubscriptionKey
-from airflow_provider_rmq.watcher.subscription_builder import OWN_PREFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,13 @@ def _subscription(row: Any) -> Subscription:
     Raises:
         ConfigurationError: The row asks for what cannot be served, or holds a filter that is none.
     """
-    if row.cooldown:
-        raise ConfigurationError("this version does not serve cooldown")
-    if row.queue_name.startswith(OWN_PREFIX):
-        raise ConfigurationError("this version does not serve exchange mode")
+    cooldown = row.cooldown or 0
+    if cooldown < 0:
+        raise ConfigurationError(f"the cooldown of {cooldown} s is negative")
+    if cooldown:
+        check_cooldown_dag_id(row.dag_id)
+    if row.queue_name.startswith(OWN_PREFIX) and not row.queue_name.startswith(SUB_PREFIX):
+        raise ConfigurationError(f"queue {row.queue_name} is the watcher's own, its messages are markers")
     filter_data = row.filter_data or {}
     MessageFilter.deserialize(filter_data)
     return Subscription(
@@ -53,4 +56,5 @@ def _subscription(row: Any) -> Subscription:
         key=SubscriptionKey(row.dag_id, row.queue_name, row.conn_id),
         filter_data=filter_data,
         ack_unmatched=bool(row.ack_unmatched),
+        cooldown=cooldown,
     )

@@ -1,4 +1,4 @@
-"""The watcher's cycle: migrate, scan, sync, read subscriptions, reconcile, report; then wait, then again.
+"""The watcher's cycle: migrate, scan, sync, read subscriptions, provision, reconcile, report; then wait, then again.
 
 Every step is bounded and survives on its own: what cannot be read now leaves what is running as it is. `worker`
 starts and stops this loop; the pieces it calls are its neighbours here and in `rows` and `dagfiles`.
@@ -25,16 +25,34 @@ from airflow_provider_rmq.watcher.rows.schema import ensure_schema
 from airflow_provider_rmq.watcher.rows.statuses import write_connection_statuses
 from airflow_provider_rmq.watcher.rows.subscriptions import EnabledSubscriptions, enabled_subscriptions
 from airflow_provider_rmq.watcher.rows.sync import sync_declarations
+from airflow_provider_rmq.watcher.service.declared_extras import DeclaredExtras
+from airflow_provider_rmq.watcher.service.provisioning import Provisioned, Provisioner
 from airflow_provider_rmq.watcher.service.reconcile import ConsumerSet
+from airflow_provider_rmq.watcher.service.row_troubles import RowTroubles
 from airflow_provider_rmq.watcher.service.status_writer import StatusWriter
 from airflow_provider_rmq.watcher.service.steps import BlockingSteps
 from airflow_provider_rmq.watcher.service.tasks import create_guarded_task
 from airflow_provider_rmq.watcher.states import Row, SubscriptionStatus
+from airflow_provider_rmq.watcher.subscription import Consumed, Subscription
 from airflow_provider_rmq.watcher.tunables import DEFAULT_RECONCILE_INTERVAL, Metric, reconcile_interval
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+#: What a row's trouble is filed under.
+PROVISIONING = "provisioning"
+
+
+@dataclass(slots=True)
+class CooldownConnection:
+    """The Airflow connection whose broker holds the cooldown queues of all DAGs; markers go there."""
+
+    conn_id: str = ""
+
+    def __call__(self) -> str:
+        """The one in force."""
+        return self.conn_id
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,9 +65,15 @@ class WatcherLoop:
     consumers: ConsumerSet
     statuses: StatusWriter
     pool: ConnectionPool
+    provisioner: Provisioner
+    troubles: RowTroubles
+    cooldown_conn: CooldownConnection
     interval: float = DEFAULT_RECONCILE_INTERVAL
     _schema_ready: bool = False
     _subscriptions: EnabledSubscriptions = field(default_factory=EnabledSubscriptions)
+    _served: tuple[Subscription, ...] = ()
+    _extras: DeclaredExtras = field(default_factory=DeclaredExtras)
+    _provisioned: Provisioned = field(default_factory=Provisioned)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Cycle until told to stop, then stop the consumers and close the connections."""
@@ -70,6 +94,7 @@ class WatcherLoop:
             self._migrate,
             self._scan_and_sync,
             self._read_subscriptions,
+            self._provision,
             self._reconcile,
             self._stamp_connections,
         ):
@@ -99,14 +124,27 @@ class WatcherLoop:
         if listing.distrust:
             log.error("RMQ Watcher: the sync is left out of this cycle: %s", listing.distrust)
             return
+        self._extras.learn(listing.declarations)
         await self._in_session("sync", partial(sync_declarations, declared=listing.declarations))
 
     async def _read_subscriptions(self) -> None:
         self._subscriptions = await self._in_session("read subs", enabled_subscriptions)
+        self._served = self._extras.applied(self._subscriptions.served)
+
+    async def _provision(self) -> None:
+        self._provisioned = await self.provisioner.provision(self._served, self._extras.exchanges)
+        if self._provisioned.fire is not None:
+            self.cooldown_conn.conn_id = self._provisioned.fire.conn_id
 
     async def _reconcile(self) -> None:
-        await self.consumers.reconcile(self._subscriptions.served)
-        for subscription_id, reason in self._subscriptions.refused.items():
+        provisioned = self._provisioned
+        desired: list[Consumed] = [item for item in self._served if item.id not in provisioned.blocked]
+        if provisioned.fire is not None:
+            desired.append(provisioned.fire)
+        await self.consumers.reconcile(desired)
+        self.troubles.replace_all(PROVISIONING, dict(provisioned.troubles))
+        blocked = {item: f"{reason}; nothing is consumed" for item, reason in provisioned.blocked.items()}
+        for subscription_id, reason in {**self._subscriptions.refused, **blocked}.items():
             self.statuses.report(subscription_id, Row(SubscriptionStatus.ERROR, reason))
 
     async def _stamp_connections(self) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from airflow_provider_rmq.utils.metrics import incr
 from airflow_provider_rmq.watcher.service.subscription_task import SubscriptionTask
 from airflow_provider_rmq.watcher.service.tasks import create_guarded_task
-from airflow_provider_rmq.watcher.subscription import ConsumerKey, Subscription
+from airflow_provider_rmq.watcher.subscription import Consumed, ConsumerKey, Subscription
 from airflow_provider_rmq.watcher.tunables import CONSUMER_STOP_TIMEOUT, Metric
 
 log = logging.getLogger(__name__)
@@ -22,17 +22,15 @@ class ReconcilePlan:
     """What to stop and what to start."""
 
     stop: tuple[ConsumerKey, ...]
-    start: tuple[Subscription, ...]
+    start: tuple[Consumed, ...]
     ended: tuple[ConsumerKey, ...]
 
 
-def plan_reconcile(
-    desired: Iterable[Subscription], running: Mapping[ConsumerKey, Subscription | None]
-) -> ReconcilePlan:
+def plan_reconcile(desired: Iterable[Consumed], running: Mapping[ConsumerKey, Consumed | None]) -> ReconcilePlan:
     """Compare.
 
     Args:
-        desired: All enabled subscriptions.
+        desired: All enabled subscriptions, and the fire queue where one has a cooldown.
         running: What each consumer of this process was started for; None for one that has ended.
     """
     wanted = {subscription.consumer_key: subscription for subscription in desired}
@@ -53,11 +51,11 @@ class _Running:
 class ConsumerSet:
     """The consumers of this process."""
 
-    make: Callable[[Subscription], SubscriptionTask]
+    make: Callable[[Consumed], SubscriptionTask]
     forget: Callable[[int], None]
     _running: dict[ConsumerKey, _Running] = field(default_factory=dict)
 
-    async def reconcile(self, desired: Iterable[Subscription]) -> None:
+    async def reconcile(self, desired: Iterable[Consumed]) -> None:
         """Make what runs what is desired."""
         plan = plan_reconcile(
             desired,
@@ -94,4 +92,5 @@ class ConsumerSet:
             log.warning("%s did not stop within %g s and is cancelled", task.get_name(), CONSUMER_STOP_TIMEOUT)
             task.cancel()
         for item in stopping:
-            self.forget(item.work.subscription.id)
+            if isinstance(item.work.subscription, Subscription):
+                self.forget(item.work.subscription.id)

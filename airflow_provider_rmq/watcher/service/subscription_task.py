@@ -1,4 +1,4 @@
-"""One subscription being consumed: the loop, its handler, its state, its row."""
+"""One consumer at work, a subscription's or the fire queue's: the loop, its handler, its state, its row."""
 
 from __future__ import annotations
 
@@ -25,26 +25,29 @@ from airflow_provider_rmq.watcher.states import (
     SubscriptionStatus,
     advance,
 )
-from airflow_provider_rmq.watcher.subscription import Subscription
+from airflow_provider_rmq.watcher.subscription import Consumed, Subscription
 from airflow_provider_rmq.watcher.tunables import Metric
 
 log = logging.getLogger(__name__)
 
 #: Deliveries of one queue that are answered at the same time, and the prefetch the broker is asked for.
 WINDOW = 20
+#: The same for the fire queue, where the marker of a DAG that is not serialized yet keeps its place while it waits.
+FIRE_WINDOW = 200
 #: Seconds between a failed attempt to attach and the next: the first, and the longest.
 FIRST_ATTACH_PAUSE, LONGEST_ATTACH_PAUSE = 0.5, 5.0
 
 
 @dataclass(slots=True)
 class SubscriptionTask:
-    """Consumes for one subscription until told to stop; observes its own loop."""
+    """Consumes until told to stop; observes its own loop."""
 
-    subscription: Subscription
+    subscription: Consumed
     source: Source
     handler: Handler[ConsumerEvent]
     gate: DagGate
-    report: Callable[[int, Row], None]
+    report: Callable[[Subscription, Row], None]
+    window: int = WINDOW
     state: ConsumerState = field(default_factory=ConsumerState)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -57,13 +60,15 @@ class SubscriptionTask:
                 self.handler,
                 self,
                 stop=self.stop,
-                window=WINDOW,
+                window=self.window,
                 pauses=Backoff(FIRST_ATTACH_PAUSE, LONGEST_ATTACH_PAUSE),
             )
         self._advance(Stopped())
 
     async def _admitted(self) -> bool:
-        """Wait for the DAG; False when the stop comes first."""
+        """Wait for the DAG; False when the stop comes first. The fire queue has the windows of many DAGs."""
+        if not isinstance(self.subscription, Subscription):
+            return not self.stop.is_set()
         admission = asyncio.ensure_future(
             self.gate.admit(self.subscription.key.dag_id, lambda reason: self._advance(AwaitingDag(reason)))
         )
@@ -107,4 +112,5 @@ class SubscriptionTask:
 
     def _advance(self, event: ConsumerEvent) -> None:
         self.state = advance(self.state, event)
-        self.report(self.subscription.id, self.state.row)
+        if isinstance(self.subscription, Subscription):
+            self.report(self.subscription, self.state.row)

@@ -20,3 +20,8 @@ def create_guarded_task(work: Coroutine[Any, Any, None], *, name: str) -> asynci
 def _report_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error("%s ended unexpectedly", task.get_name(), exc_info=error)
+
+
+def log_failure(what: str, error: BaseException) -> None:
+    """Log a fault of ours with its traceback."""
+    log.error("%s failed unexpectedly", what, exc_info=error)

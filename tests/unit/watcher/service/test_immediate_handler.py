@@ -12,7 +12,7 @@ from airflow_provider_rmq.messages.judge import MessageJudge
 from airflow_provider_rmq.messages.misses import FilterMissState
 from airflow_provider_rmq.messages.settlement import Settlement
 from airflow_provider_rmq.watcher.service.dag_runs import StartOutcome
-from airflow_provider_rmq.watcher.service.handlers import ImmediateHandler
+from airflow_provider_rmq.watcher.service.handlers.immediate import ImmediateHandler
 from airflow_provider_rmq.watcher.states import DagNotReady, Delivered, StartFailed
 from airflow_provider_rmq.watcher.subscription import Subscription, SubscriptionKey
 

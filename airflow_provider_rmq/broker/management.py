@@ -1,0 +1,120 @@
+"""Questions to RabbitMQ's management API, with typed answers; AMQP itself cannot tell what is bound to a queue.
+
+One short-lived client a question: bounded in time and size, no redirects (they would carry the login elsewhere), no
+proxies or `.netrc` of the environment (AMQP goes to the same broker directly). Login and password appear in no error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import httpx
+
+from airflow_provider_rmq.broker.deadlines import call_with_timeout
+from airflow_provider_rmq.broker.settings import ConnectionSettings
+from airflow_provider_rmq.broker.topology import Binding
+from airflow_provider_rmq.errors import BrokerError, ManagementUnavailable, describe
+
+#: Bytes of an answer that are read; a queue with 50,000 bindings answers with about 10 MB.
+MAX_ANSWER_BYTES = 32 * 1024 * 1024
+
+_ADVICE = {
+    401: "the broker refuses the login; the user needs the tag management (rabbitmqctl set_user_tags)",
+    403: "the user may not ask; it needs the tag management (rabbitmqctl set_user_tags)",
+    404: "not found; management_url, vhost or queue is wrong",
+}
+
+
+class NoManagementUrl(BrokerError):
+    """The Airflow connection names no management API."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManagementApi:
+    """The management APIs behind Airflow connections."""
+
+    settings: Callable[[str], Awaitable[ConnectionSettings]]
+
+    async def queue_bindings(self, conn_id: str, queue_name: str) -> frozenset[Binding]:
+        """Everything that is bound to a queue, the default exchange included.
+
+        Raises:
+            NoManagementUrl: The connection has none.
+            ManagementUnavailable: There is no usable answer, and why.
+        """
+        settings = await self._settings(conn_id)
+        vhost, queue = quote(settings.vhost, safe=""), quote(queue_name, safe="")
+        answer = await _ask(settings, f"api/queues/{vhost}/{queue}/bindings")
+        if not isinstance(answer, list):
+            raise ManagementUnavailable(f"{conn_id}: the management API answered with no list of bindings")
+        return frozenset(_binding(conn_id, item) for item in answer)
+
+    async def _settings(self, conn_id: str) -> ConnectionSettings:
+        try:
+            return await self.settings(conn_id)
+        except Exception as error:  # a secrets backend or the metadata database may raise anything
+            raise ManagementUnavailable(f"Airflow connection {conn_id} cannot be read: {describe(error)}") from error
+
+
+def _binding(conn_id: str, item: Any) -> Binding:
+    match item:
+        case {"source": str(exchange), "routing_key": str(key)}:
+            arguments = item.get("arguments")
+            return Binding(exchange, key, arguments if isinstance(arguments, Mapping) else {})
+    raise ManagementUnavailable(f"{conn_id}: the management API listed something that is no binding")
+
+
+async def _ask(settings: ConnectionSettings, path: str) -> Any:
+    base = _base(settings)
+    try:
+        verify = await asyncio.to_thread(_verification, settings)
+        raw = await call_with_timeout(_read(settings, f"{base}/{path}", verify), settings.rpc_timeout)
+    except asyncio.TimeoutError as error:
+        raise ManagementUnavailable(f"{base}: no answer within {settings.rpc_timeout:g} s") from error
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, RuntimeError, ValueError) as error:
+        raise ManagementUnavailable(f"{base}: {describe(error)}") from error
+    try:
+        return json.loads(raw)
+    except ValueError as error:
+        raise ManagementUnavailable(f"{base}: the answer is no JSON; is this a management API?") from error
+
+
+def _base(settings: ConnectionSettings) -> str:
+    """The URL without a login in it, which would end up in log lines."""
+    if settings.management_url is None:
+        raise NoManagementUrl(f"the extra of Airflow connection {settings.conn_id} has no management_url")
+    parts = urlsplit(settings.management_url)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise ManagementUnavailable(f"{settings.conn_id}: management_url must begin with http:// or https://")
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
+
+
+def _verification(settings: ConnectionSettings) -> ssl.SSLContext:
+    """How the certificate is checked: as the AMQP connection does where that has TLS. Reads files."""
+    return settings.ssl_context() or ssl.create_default_context()
+
+
+async def _read(settings: ConnectionSettings, url: str, verify: ssl.SSLContext) -> bytes:
+    client = httpx.AsyncClient(
+        auth=(settings.login, settings.password),
+        timeout=httpx.Timeout(settings.rpc_timeout, connect=settings.connect_timeout),
+        follow_redirects=False,
+        trust_env=False,
+        verify=verify,
+    )
+    async with client, client.stream("GET", url) as response:
+        if response.status_code != httpx.codes.OK:
+            advice = _ADVICE.get(response.status_code, "redirects are not followed" if response.is_redirect else "")
+            raise ManagementUnavailable(f"{url}: HTTP {response.status_code} {advice}".rstrip())
+        collected = bytearray()
+        async for chunk in response.aiter_bytes():
+            collected += chunk
+            if len(collected) > MAX_ANSWER_BYTES:
+                raise ManagementUnavailable(f"{url}: the answer is longer than {MAX_ANSWER_BYTES} bytes")
+    return bytes(collected)
