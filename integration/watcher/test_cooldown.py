@@ -10,6 +10,7 @@ from integration.lab.waiting import wait_until
 from integration.watcher.dags import wait_until_listening
 
 COOLDOWN = 4
+ENVIRONMENT = {"PYTHONPATH": str(PROJECT), "AIRFLOW_VAR_RMQ_WATCHER_RECONCILE_INTERVAL": "8"}
 
 DAG_FILE = """
 from datetime import datetime
@@ -44,10 +45,12 @@ def queues(vhost, queue_name):
 
 def test_each_window_starts_one_run(airflow_home, vhost, queues, management):
     first, second, kept = queues
-    home = airflow_home(postgres=True, executor="LocalExecutor", environment={"PYTHONPATH": str(PROJECT)})
+    home = airflow_home(postgres=True, executor="LocalExecutor", environment=ENVIRONMENT)
     (home.dags / "cooled.py").write_text(dag_file("cooled", queues=[first, second], cooldown=COOLDOWN))
     (home.dags / "kept.py").write_text(
-        dag_file("kept", queue=kept, cooldown=COOLDOWN, keep_payload=True, filter_data={"filter_headers": {"kind": "x"}})
+        dag_file(
+            "kept", queue=kept, cooldown=COOLDOWN, keep_payload=True, filter_data={"filter_headers": {"kind": "x"}}
+        )
     )
     home.start_scheduler()
     wait_until_listening(home, "cooled", "kept")
@@ -86,7 +89,6 @@ def test_each_window_starts_one_run(airflow_home, vhost, queues, management):
     wait_until(lambda: len(home.dag_runs("cooled")) == 2, 60, "the run of the next window", show=home.subscriptions)
 
     # The marker finds no place: the message stays, the row says why, and the next cycle declares the queue again.
-    home.set_variable("rmq_watcher_reconcile_interval", "3")
     vhost.delete("rmq_watcher.pending.cooled")
     vhost.publish(first, "after the pending queue is gone")
     wait_until(

@@ -152,7 +152,6 @@ def test_only_enabled_rows_are_served_and_what_is_not_served_says_why(session):
     assert len(found.refused) == 3
     assert "queue rmq_watcher.fire is the watcher's own" in reasons
     assert "the cooldown of -1 s is negative; nothing is consumed" in reasons
-    assert "does not serve exchange mode; nothing is consumed" in reasons
     assert "filter_headers must be a dict" in reasons
 
 
