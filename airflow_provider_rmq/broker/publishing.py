@@ -20,7 +20,7 @@ import asyncio
 import math
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -90,12 +90,18 @@ class _SteadyClock:
         return self.offset + time.monotonic()
 
 
+async def _waiting_markers(channel: AbstractChannel, queue_name: str) -> int:
+    queue = await channel.declare_queue(queue_name, passive=True)
+    return queue.declaration_result.message_count or 0
+
+
 @dataclass(slots=True)
 class MarkerPublisher:
     """Opens cooldown windows; a channel for each pending queue, so that a missing one disturbs no other."""
 
     pool: ConnectionPool
     clock: Callable[[], float] = field(default_factory=_SteadyClock)
+    waiting_markers: Callable[[AbstractChannel, str], Awaitable[int]] = _waiting_markers
     _channels: dict[tuple[str, str], AbstractChannel] = field(default_factory=dict)
     _timeouts: dict[str, int] = field(default_factory=dict)
 
@@ -140,8 +146,7 @@ class MarkerPublisher:
         return channel
 
     async def _publish(self, channel: AbstractChannel, queue_name: str, marker: Marker) -> MarkerOutcome:
-        pending = await channel.declare_queue(queue_name, passive=True)
-        if pending.declaration_result.message_count:
+        if await self.waiting_markers(channel, queue_name):
             return MarkerOutcome.OPEN_ALREADY
         payload = marker.payload
         message = Message(

@@ -20,7 +20,8 @@ from airflow_provider_rmq.watcher.service.tasks import log_failure
 #: Seconds a delivery waits behind failing attempts before it goes back; well below a broker's `consumer_timeout`.
 LONGEST_WAIT = 600.0
 
-_GIVEN_UP = MarkerReport(MarkerOutcome.FAILED)
+_GIVEN_UP = MarkerReport(MarkerOutcome.FAILED, "an unexpected failure, see the log")
+_OPEN_ALREADY = MarkerReport(MarkerOutcome.OPEN_ALREADY)
 
 
 class Publisher(Protocol):
@@ -51,7 +52,7 @@ class CooldownWindow:
             if self._attempt is not None:
                 report = await _ended(self._attempt, stop)
                 if report is not None and report.outcome.is_open:
-                    return report
+                    return _OPEN_ALREADY
             elif rest := self.pause.rest():
                 await wait_until_set(stop, min(rest, give_up - loop.time()))
             else:
