@@ -64,6 +64,10 @@ class Unroutable(PublishFailed):
     """A published message came back: no queue took it."""
 
 
+class UndecodableMessage(BrokerError):
+    """A message's properties cannot be decoded, so nothing can be decided about it; it stays in its queue."""
+
+
 class ManagementUnavailable(BrokerError):
     """The management API gave no usable answer; says nothing about the broker itself."""
 

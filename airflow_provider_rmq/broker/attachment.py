@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
@@ -20,6 +20,7 @@ from aiormq.exceptions import ChannelAccessRefused, ChannelInvalidStateError
 
 from airflow_provider_rmq.broker.deadlines import call_with_timeout
 from airflow_provider_rmq.broker.pool import ConnectionPool
+from airflow_provider_rmq.broker.readable_frames import enveloped, undecodable_reason
 from airflow_provider_rmq.errors import (
     AccessRefused,
     AlreadySettled,
@@ -90,6 +91,7 @@ class QueueAttachment:
         self._finished = False
         self._waiter: asyncio.Future[None] | None = None
         self._queue: AbstractQueue | None = None
+        self._underlay: Any = None  # aiormq's channel; its class has `consumers`, its protocol not
 
     async def register(self, prefetch: int) -> None:
         """Look the queue up and start consuming; the tag counts from the broker's confirmation on."""
@@ -98,6 +100,7 @@ class QueueAttachment:
         self._queue = await self._call(self._channel.get_queue(self._queue_name, ensure=True))
         await self._call(self._queue.consume(self._delivered, consumer_tag=self.tag))
         self.since = time.monotonic()
+        self._underlay = await self._call(self._channel.get_underlay_channel())
 
     async def set_prefetch(self, prefetch: int) -> None:
         """Change the prefetch by registering anew on the same channel; what is unsettled stays unsettled.
@@ -145,19 +148,22 @@ class QueueAttachment:
             self._waiter = asyncio.get_running_loop().create_future()
             done, _ = await asyncio.wait({self._waiter}, timeout=REGISTRATION_CHECK_INTERVAL)
             if not done:
-                await self._check_registration()
+                self._check_registration()
 
-    async def _check_registration(self) -> None:
-        """Notice a `basic.cancel` from the broker (queue deleted, leader moved): nothing else tells of it.
+    @property
+    def holds_registration(self) -> bool:
+        """Whether our own channel still holds the consumer tag.
 
-        aiormq 6.9 and 7.2 drop the tag from the channel's consumer map and leave channel and connection open.
+        A `basic.cancel` from the broker (queue deleted, leader moved) shows nowhere else: aiormq 6.9 and 7.2 drop the
+        tag from the channel's consumer map and leave channel and connection open.
         """
-        try:
-            channel = await self._channel.get_underlay_channel()
-        except (AMQPError, ChannelInvalidStateError) as error:
-            self.abort(ConnectionLost(f"the channel of queue {self._queue_name} is gone: {describe(error)}"))
-            return
-        if self.tag not in channel.consumers:  # type: ignore[attr-defined]  # aiormq's class has it, its protocol not
+        channel = self._underlay
+        return channel is not None and not channel.is_closed and self.tag in channel.consumers
+
+    def _check_registration(self) -> None:
+        if self._underlay is None or self._underlay.is_closed:
+            self.abort(ConnectionLost(f"the channel of queue {self._queue_name} is gone"))
+        elif not self.holds_registration:
             self.abort(RegistrationLost(f"the broker cancelled the consumer on queue {self._queue_name}"))
 
     async def _delivered(self, incoming: AbstractIncomingMessage) -> None:
@@ -177,20 +183,29 @@ class QueueAttachment:
 
 
 class QueueDelivery:
-    """One handing-over of a message on a channel; settled at most once."""
+    """One handing-over of a message on a channel; settled at most once.
+
+    `undecodable` says why its properties cannot be decoded, None where they can; such a message has no headers.
+    """
 
     def __init__(self, incoming: AbstractIncomingMessage, queue_name: str, rpc_timeout: float) -> None:
         """Wrap what the client library delivered."""
+        headers = dict(incoming.headers or {})
+        opened = enveloped(headers)
+        properties: Any = incoming if opened is None else opened
+        self.undecodable = None if opened is None else undecodable_reason(opened)
+        if opened is not None:
+            headers = dict(getattr(opened, "headers", None) or {})
         self.message = Message(
             body=incoming.body,
-            headers=dict(incoming.headers or {}),
+            headers=headers,
             routing_key=incoming.routing_key or "",
             exchange=incoming.exchange or "",
             queue=queue_name,
-            message_id=incoming.message_id,
+            message_id=getattr(properties, "message_id", None),
             redelivered=bool(incoming.redelivered),
-            content_encoding=incoming.content_encoding,
-            properties=incoming,
+            content_encoding=getattr(properties, "content_encoding", None),
+            properties=properties,
         )
         self._incoming = incoming
         self._queue_name = queue_name

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from airflow_provider_rmq.broker.attachment import QueueDelivery, QueueSource
 from airflow_provider_rmq.broker.polling import poll_queue
 from airflow_provider_rmq.broker.pool import ConnectionPool
-from airflow_provider_rmq.errors import BrokerError, QueueMissing, describe
+from airflow_provider_rmq.errors import BrokerError, QueueMissing, UndecodableMessage, describe
 from airflow_provider_rmq.messages.backoff import Backoff
 from airflow_provider_rmq.messages.judge import Judgement, MessageJudge
 from airflow_provider_rmq.messages.settlement import FilterVerdict, Settlement
@@ -40,7 +40,15 @@ class _Held:
     deliveries: list[tuple[QueueDelivery, Judgement]] = field(default_factory=list)
 
     async def decide(self, delivery: QueueDelivery) -> bool:
-        """Judge one message; a match is left to the caller."""
+        """Judge one message; a match is left to the caller.
+
+        Raises:
+            UndecodableMessage: It cannot be judged; it goes back with its channel.
+        """
+        if delivery.undecodable is not None:
+            raise UndecodableMessage(
+                f"queue {delivery.message.queue}: a message's header cannot be decoded: {delivery.undecodable}"
+            )
         judgement = self.judge.judge(delivery.message)
         if judgement.verdict is FilterVerdict.MATCH:
             return True
@@ -172,6 +180,8 @@ class _Absence:
         Raises:
             BrokerError: The same, when waiting longer is pointless.
         """
+        if isinstance(error, UndecodableMessage):
+            raise error
         now = asyncio.get_running_loop().time()
         self._failures += 1
         self._since = now if self._since is None else self._since

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
+from airflow_provider_rmq.broker.quarantine import Quarantine
 from airflow_provider_rmq.broker.window import DeliveryWindow, wait_until_set
 from airflow_provider_rmq.errors import BrokerError, QueueMissing, describe
 from airflow_provider_rmq.messages.backoff import Backoff
@@ -37,6 +38,11 @@ class Delivery(Protocol):
         """What was delivered."""
         ...
 
+    @property
+    def undecodable(self) -> str | None:
+        """Why its properties cannot be decoded; such a delivery reaches no handler."""
+        ...
+
     async def settle(self, settlement: Settlement) -> None:
         """Answer the broker."""
         ...
@@ -47,6 +53,11 @@ class Attachment(Protocol):
 
     tag: str
     since: float
+
+    @property
+    def holds_registration(self) -> bool:
+        """Whether its channel still holds the consumer tag."""
+        ...
 
     def __aiter__(self) -> Attachment:
         """Iterates its deliveries."""
@@ -114,6 +125,9 @@ class Observer(Protocol[E_contra]):
     def answered(self, event: E_contra) -> None:
         """A delivery was settled, and this is what its handler had to say."""
 
+    def unreadable(self, reason: str | None) -> None:
+        """A message that cannot be decoded is held back; None when it is gone."""
+
 
 Handler = Callable[[Message], Awaitable[Disposition[E]]]
 
@@ -137,13 +151,14 @@ async def consume(
         window: Deliveries that are answered at the same time.
         pauses: Between a pass that failed and the next.
     """
+    quarantine = Quarantine(observer.unreadable)
     while not stop.is_set():
         observer.attaching()
         begun = asyncio.get_running_loop().time()
         try:
             async with source.attach() as attachment:
                 observer.attached(attachment.tag, attachment.since)
-                await _answer_all(attachment, handler, observer, stop, window)
+                await _answer_all(attachment, handler, observer, stop, window, quarantine)
             observer.detached(None)
         except QueueMissing as error:
             observer.queue_missing(describe(error))
@@ -158,7 +173,12 @@ async def consume(
 
 
 async def _answer_all(
-    attachment: Attachment, handler: Handler[E], observer: Observer[E], stop: asyncio.Event, size: int
+    attachment: Attachment,
+    handler: Handler[E],
+    observer: Observer[E],
+    stop: asyncio.Event,
+    size: int,
+    quarantine: Quarantine,
 ) -> None:
     async def widen(prefetch: int) -> None:
         await attachment.set_prefetch(prefetch)
@@ -167,22 +187,32 @@ async def _answer_all(
     window = DeliveryWindow(size, widen)
     stopper = asyncio.ensure_future(stop.wait())
     stopper.add_done_callback(lambda _: attachment.finish())
-    returning = asyncio.ensure_future(_return_held(window, attachment))
+    beside = [
+        asyncio.ensure_future(_ends_pass(window.return_held, attachment)),
+        asyncio.ensure_future(_ends_pass(quarantine.run, attachment)),
+    ]
+    await asyncio.sleep(0)  # both have begun before the first delivery is taken
     try:
         async for delivery in attachment:
+            if delivery.undecodable is not None:
+                quarantine.take(delivery)
+                await window.make_room(quarantine.size)
+                continue
             await window.intake_open(stop)
             if stop.is_set():
                 break  # the delivery at hand goes back with the channel
             await window.start(_answer(delivery, handler, observer, window, attachment))
     finally:
         stopper.cancel()
-        returning.cancel()
+        for task in beside:
+            task.cancel()
         await window.finish()
 
 
-async def _return_held(window: DeliveryWindow, attachment: Attachment) -> None:
+async def _ends_pass(work: Callable[[], Awaitable[None]], attachment: Attachment) -> None:
+    """Give messages back beside the pass; a failure to do so ends it."""
     try:
-        await window.return_held()
+        await work()
     except BrokerError as error:
         attachment.abort(error)
     except Exception as error:

@@ -70,6 +70,16 @@ def _binding(conn_id: str, item: Any) -> Binding:
     raise ManagementUnavailable(f"{conn_id}: the management API listed something that is no binding")
 
 
+async def management_answer(settings: ConnectionSettings, path: str) -> Any:
+    """The parsed answer to one GET below `management_url`, for the questions of neighbouring modules.
+
+    Raises:
+        NoManagementUrl: The connection has none.
+        ManagementUnavailable: There is no usable answer, and why.
+    """
+    return await _ask(settings, path)
+
+
 async def _ask(settings: ConnectionSettings, path: str) -> Any:
     base = _base(settings)
     try:

@@ -1,7 +1,8 @@
 """AMQP connections of the watcher: per conn_id one for consuming and, when needed, one for publishing.
 
 A broker under a resource alarm stops reading from connections that have published, acknowledgements included; the
-consuming connection publishes nothing, so its acknowledgements go on. A lost connection is opened again.
+consuming connection publishes nothing, so its acknowledgements go on. A lost connection is opened again, and so is one
+that only looks open: it is handed out while its reader and writer are alive.
 
 Plain connections on purpose, not aio-pika's robust ones: every consumer has its own loop that attaches again
 (`consuming`), and two mechanisms that restore the same registration get in each other's way (see the ADR on it).
@@ -17,10 +18,12 @@ from enum import Enum
 
 import aio_pika
 from aio_pika.abc import AbstractConnection
+from yarl import URL
 
 from airflow_provider_rmq.broker.deadlines import call_with_timeout
+from airflow_provider_rmq.broker.readable_frames import ReadableConnection
 from airflow_provider_rmq.broker.settings import DEFAULT_CONNECT_TIMEOUT, ConnectionSettings
-from airflow_provider_rmq.errors import ConnectionLost, describe
+from airflow_provider_rmq.errors import BrokerError, ConnectionLost, describe
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +63,16 @@ class ConnectionPool:
     name: str
     _attempts: dict[_Key, asyncio.Task[PooledConnection]] = field(default_factory=dict)
     _waits: dict[str, float] = field(default_factory=dict)
+    _failures: dict[_Key, str] = field(default_factory=dict)
+
+    def current(self, conn_id: str, role: Role = Role.CONSUME) -> PooledConnection | None:
+        """The open connection, None where there is none; opens nothing."""
+        attempt = self._attempts.get((conn_id, role))
+        return None if attempt is None or not attempt.done() or _is_spent(attempt) else attempt.result()
+
+    def connect_failure(self, conn_id: str, role: Role = Role.CONSUME) -> str | None:
+        """Why the last attempt to connect failed or still runs, None after one that succeeded."""
+        return self._failures.get((conn_id, role))
 
     async def connection(self, conn_id: str, role: Role = Role.CONSUME) -> PooledConnection:
         """An open connection.
@@ -75,11 +88,22 @@ class ConnectionPool:
         wait = self._waits.get(conn_id, DEFAULT_CONNECT_TIMEOUT)
         done, _ = await asyncio.wait({attempt}, timeout=wait)
         if not done:
-            raise ConnectionLost(f"no connection to the broker of {conn_id} within {wait:g} s; the attempt goes on")
+            raise self._failed(conn_id, role, f"within {wait:g} s; the attempt goes on")
         try:
-            return attempt.result()
+            connection = attempt.result()
+        except asyncio.CancelledError as error:  # closed or replaced while it ran; the caller itself goes on
+            raise self._failed(conn_id, role, "the attempt was given up") from error
+        except BrokerError as error:
+            raise self._failed(conn_id, role, str(error)) from error
         except (OSError, RuntimeError, ValueError, asyncio.TimeoutError, aio_pika.exceptions.AMQPError) as error:
-            raise ConnectionLost(f"no connection to the broker of {conn_id}: {describe(error)}") from error
+            raise self._failed(conn_id, role, describe(error)) from error
+        self._failures.pop((conn_id, role), None)
+        return connection
+
+    def _failed(self, conn_id: str, role: Role, reason: str) -> ConnectionLost:
+        joint = " " if reason.startswith("within") else ": "
+        text = self._failures[conn_id, role] = f"no connection to the broker of {conn_id}{joint}{reason}"
+        return ConnectionLost(text)
 
     async def recreate(self, conn_id: str, role: Role) -> None:
         """Close a connection that has stopped answering; the next who asks gets a new one.
@@ -104,10 +128,10 @@ class ConnectionPool:
         for endpoint in settings.endpoints:
             try:
                 amqp = await aio_pika.connect(
-                    settings.url(endpoint),
+                    URL(settings.url(endpoint)).update_query(name=f"{self.name} {conn_id} {role.value}"),
                     timeout=settings.connect_timeout,
                     ssl_context=ssl_context,
-                    client_properties={"connection_name": f"{self.name} {conn_id} {role.value}"},
+                    connection_class=ReadableConnection,
                 )
             except (OSError, asyncio.TimeoutError, aio_pika.exceptions.AMQPError) as error:
                 failures.append(f"{endpoint.host}:{endpoint.port}: {describe(error)}")
@@ -126,7 +150,15 @@ def _is_spent(attempt: asyncio.Task[PooledConnection]) -> bool:
     """Whether this attempt can give nobody a usable connection any more."""
     if not attempt.done():
         return False
-    return attempt.cancelled() or attempt.exception() is not None or attempt.result().amqp.is_closed
+    return attempt.cancelled() or attempt.exception() is not None or not is_usable(attempt.result().amqp)
+
+
+def is_usable(amqp: AbstractConnection) -> bool:
+    """Whether calls can be made on it: it has not been closed, and its reader and its writer are alive.
+
+    A plain connection that was lost goes on saying that it is not closed (seen on aio-pika 9.6).
+    """
+    return not amqp.is_closed and amqp.transport is not None and bool(amqp.transport.connection.is_opened)
 
 
 def _retrieve(attempt: asyncio.Task[PooledConnection]) -> None:

@@ -38,6 +38,7 @@ class DeliveryWindow:
     widen: Callable[[int], Awaitable[None]]
     prefetch: int = 0
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _kept: int = 0
     _paused_until: float = 0.0
     _held: _Held = field(default_factory=_Held)
     _held_since_widening: int = 0
@@ -75,6 +76,12 @@ class DeliveryWindow:
         self._held_since_widening += 1
         self._something_held.set()
 
+    async def make_room(self, kept: int) -> None:
+        """So many deliveries stay unsettled for long and shall not take the others' room."""
+        self._kept = kept
+        if self.prefetch < self.size + kept and self.prefetch < WIDEST:
+            await self._set_prefetch(min(self.size + 2 * kept, WIDEST))
+
     async def return_held(self) -> None:
         """Run beside the pass: send back what is held when its time has come; until cancelled."""
         while True:
@@ -107,7 +114,7 @@ class DeliveryWindow:
 
     async def _narrow(self) -> None:
         """The misses are fewer than the window was widened for."""
-        narrow = max(self.size, self.prefetch // 2)
+        narrow = max(min(self.size + self._kept, WIDEST), self.prefetch // 2)
         if narrow < self.prefetch:
             await self._set_prefetch(narrow)
 

@@ -6,20 +6,23 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from airflow_provider_rmq import compat
 from airflow_provider_rmq.broker.attachment import QueueSource
+from airflow_provider_rmq.broker.consumer_listing import ConsumerListing, list_consumers
 from airflow_provider_rmq.broker.consuming import Handler
 from airflow_provider_rmq.broker.declaring import Declarer
 from airflow_provider_rmq.broker.management import ManagementApi
-from airflow_provider_rmq.broker.pool import ConnectionPool
+from airflow_provider_rmq.broker.pool import ConnectionPool, Role
+from airflow_provider_rmq.broker.probes import require_answer
 from airflow_provider_rmq.broker.publishing import MarkerPublisher
 from airflow_provider_rmq.broker.settings import ConnectionSettings
+from airflow_provider_rmq.errors import ManagementUnavailable, describe
 from airflow_provider_rmq.messages.filters import MessageFilter
 from airflow_provider_rmq.messages.judge import MessageJudge
 from airflow_provider_rmq.messages.misses import FilterMissState
@@ -27,6 +30,7 @@ from airflow_provider_rmq.utils.executor import BoundedExecutor
 from airflow_provider_rmq.watcher.dagfiles.scanner import DagFolderScanner
 from airflow_provider_rmq.watcher.models import WatcherSession
 from airflow_provider_rmq.watcher.rows.statuses import write_subscription_statuses
+from airflow_provider_rmq.watcher.service.connection_lookups import ConnectionLookups
 from airflow_provider_rmq.watcher.service.cooldown_windows import CooldownWindows
 from airflow_provider_rmq.watcher.service.dag_gate import DagGate
 from airflow_provider_rmq.watcher.service.dag_runs import RunStarter
@@ -37,6 +41,7 @@ from airflow_provider_rmq.watcher.service.handlers.immediate import ImmediateHan
 from airflow_provider_rmq.watcher.service.loop import CooldownConnection, WatcherLoop
 from airflow_provider_rmq.watcher.service.provisioning import Provisioner
 from airflow_provider_rmq.watcher.service.reconcile import ConsumerSet
+from airflow_provider_rmq.watcher.service.recovery import Probes, Recovery
 from airflow_provider_rmq.watcher.service.row_troubles import RowTroubles
 from airflow_provider_rmq.watcher.service.status_writer import StatusWriter
 from airflow_provider_rmq.watcher.service.steps import BlockingSteps
@@ -52,22 +57,40 @@ CYCLE_WORKERS = 4
 CONSUMER_WORKERS = 4
 
 
+@dataclass(frozen=True, slots=True)
+class _Threads:
+    """What outlives an event loop: a call that is stuck in a thread is still known to the loop that comes next."""
+
+    steps: BlockingSteps
+    runs: BoundedExecutor
+    lookups: ConnectionLookups
+
+
+@cache
+def _threads() -> _Threads:
+    return _Threads(
+        BlockingSteps(BoundedExecutor("rmq-watcher-cycle", CYCLE_WORKERS)),
+        BoundedExecutor("rmq-watcher-runs", CONSUMER_WORKERS),
+        ConnectionLookups(
+            BoundedExecutor("rmq-watcher-lookup", CONSUMER_WORKERS),
+            lambda conn_id: ConnectionSettings.from_record(compat.airflow_connection(conn_id)),
+        ),
+    )
+
+
 def build_watcher_loop() -> WatcherLoop:
     """A loop that is ready to run; call it inside the event loop that will run it."""
     identity = f"rmq_watcher.{socket.gethostname()}.{os.getpid()}"
-    cycle_pool = BoundedExecutor("rmq-watcher-cycle", CYCLE_WORKERS)
-    run_pool = BoundedExecutor("rmq-watcher-runs", CONSUMER_WORKERS)
-    lookup_pool = BoundedExecutor("rmq-watcher-lookup", CONSUMER_WORKERS)
-    steps = BlockingSteps(cycle_pool)
+    threads = _threads()
+    steps, look_up = threads.steps, threads.lookups.look_up
     statuses = StatusWriter(partial(_write_statuses, steps))
-    look_up = partial(_look_up, lookup_pool)
     pool = ConnectionPool(look_up, identity)
     troubles = RowTroubles(statuses.report)
     cooldown_conn = CooldownConnection()
     factory = _TaskFactory(
         identity=identity,
         pool=pool,
-        starter=RunStarter(run_pool, WatcherSession, CONSUMER_WORKERS),
+        starter=RunStarter(threads.runs, WatcherSession, CONSUMER_WORKERS),
         gate=DagGate(partial(_read_dag_states, steps)),
         windows=CooldownWindows(MarkerPublisher(pool), cooldown_conn),
         troubles=troubles,
@@ -78,14 +101,22 @@ def build_watcher_loop() -> WatcherLoop:
         troubles.forget(subscription_id)
         statuses.forget(subscription_id)
 
+    consumers = ConsumerSet(factory.make, forget)
+    probes = Probes(
+        list_consumers=partial(_list_consumers, look_up),
+        require_answer=partial(require_answer, pool),
+        connect_failure=pool.connect_failure,
+        recreate=partial(pool.recreate, role=Role.CONSUME),
+    )
     return WatcherLoop(
         declarations=DagFolderScanner(compat.dags_folder),
         session=WatcherSession,
         steps=steps,
-        consumers=ConsumerSet(factory.make, forget),
+        consumers=consumers,
         statuses=statuses,
         pool=pool,
         provisioner=Provisioner(declarer, ExchangeModeProvisioner(declarer, ManagementApi(look_up))),
+        recovery=Recovery(consumers, probes),
         troubles=troubles,
         cooldown_conn=cooldown_conn,
     )
@@ -129,8 +160,12 @@ class _TaskFactory:
         return SubscriptionTask(consumed, source, handler, self.gate, self.troubles.report, window=window, stop=stop)
 
 
-async def _look_up(lookup_pool: BoundedExecutor, conn_id: str) -> ConnectionSettings:
-    return ConnectionSettings.from_record(await lookup_pool.run(compat.airflow_connection, conn_id))
+async def _list_consumers(look_up: Callable[[str], Awaitable[ConnectionSettings]], conn_id: str) -> ConsumerListing:
+    try:
+        settings = await look_up(conn_id)
+    except Exception as error:  # a secrets backend or the metadata database may raise anything
+        raise ManagementUnavailable(f"Airflow connection {conn_id} cannot be read: {describe(error)}") from error
+    return await list_consumers(settings)
 
 
 async def _write_statuses(steps: BlockingSteps, rows: Mapping[int, Row]) -> None:

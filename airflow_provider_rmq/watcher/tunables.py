@@ -5,7 +5,10 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
+
+from airflow_provider_rmq.errors import describe
 
 log = logging.getLogger(__name__)
 
@@ -15,8 +18,14 @@ RECONCILE_INTERVAL_VARIABLE = "rmq_watcher_reconcile_interval"
 DEFAULT_RECONCILE_INTERVAL = 60
 #: Seconds one blocking step of a cycle may take.
 STEP_TIMEOUT = 60.0
-#: Seconds between a failed cycle and the next attempt.
-RESTART_PAUSE = 30.0
+#: Airflow Variable: seconds one cycle may take.
+CYCLE_TIMEOUT_VARIABLE = "rmq_watcher_cycle_timeout"
+#: Seconds a cycle gets at least where the Variable is not set.
+SHORTEST_CYCLE_TIMEOUT = 300.0
+#: Seconds reading the Variables may take; a cycle does not need them to go on.
+VARIABLES_TIMEOUT = 10.0
+#: Seconds a cancelled consumer has to end before it is left behind.
+ABANDON_AFTER = 5.0
 #: Seconds the consumers have to settle what they hold and detach when the watcher stops.
 CONSUMER_STOP_TIMEOUT = 30.0
 
@@ -32,25 +41,59 @@ class Metric(str, Enum):
     FILTER_MISSED = "rmq_watcher.filter_missed"
     FILTER_ERRORED = "rmq_watcher.filter_errored"
     CYCLE_COMPLETED = "rmq_watcher.cycle_completed"
+    CYCLE_TIMED_OUT = "rmq_watcher.cycle_timed_out"
     CYCLE_STEP_TIMED_OUT = "rmq_watcher.cycle_step_timed_out"
     CYCLE_STEP_SKIPPED = "rmq_watcher.cycle_step_skipped"
+    TASKS_ABANDONED = "rmq_watcher.tasks_abandoned"
     PROCESS_RESTARTED = "rmq_watcher.process_restarted"
 
 
-def reconcile_interval(read_variable: Callable[[str], str | None], last: float) -> float:
-    """Seconds between two cycles: the Variable, its default when unset, the last value when it cannot be read.
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How often the watcher cycles, and how long a cycle may take; both in seconds."""
+
+    interval: float = DEFAULT_RECONCILE_INTERVAL
+    timeout: float | None = None
+
+    @property
+    def budget(self) -> float:
+        """Seconds one cycle may take."""
+        return cycle_timeout(self.interval, self.timeout)
+
+
+def cycle_timeout(interval: float, override: float | None) -> float:
+    """Seconds one cycle may take: what is set, or three intervals and five minutes at least."""
+    return override if override is not None else max(interval * 3, SHORTEST_CYCLE_TIMEOUT)
+
+
+def stale_after(interval: float, budget: float) -> float:
+    """Seconds a stamp of a healthy watcher may be old: it is written at the end of a cycle, then comes an interval."""
+    return interval + budget
+
+
+def read_timing(read_variable: Callable[[str], str | None], last: Timing) -> Timing:
+    """Both Variables; one that cannot be read keeps its value in `last`.
 
     Args:
         read_variable: Looks an Airflow Variable up; blocking.
-        last: The interval in force.
+        last: The timing in force.
     """
+    interval = _read_seconds(read_variable, RECONCILE_INTERVAL_VARIABLE, last.interval, DEFAULT_RECONCILE_INTERVAL)
+    timeout = _read_seconds(read_variable, CYCLE_TIMEOUT_VARIABLE, last.timeout, None)
+    return Timing(DEFAULT_RECONCILE_INTERVAL if interval is None else interval, timeout)
+
+
+def _read_seconds(
+    read_variable: Callable[[str], str | None], name: str, last: float | None, default: float | None
+) -> float | None:
+    """A number of seconds: the Variable, its default when unset or no such number, `last` when it cannot be read."""
     try:
-        text = read_variable(RECONCILE_INTERVAL_VARIABLE)
+        text = read_variable(name)
     except Exception as error:  # noqa: BLE001 - whatever the database or a secrets backend raises
-        log.warning("Airflow Variable %s cannot be read, keeping %g s: %s", RECONCILE_INTERVAL_VARIABLE, last, error)
+        log.warning("Airflow Variable %s cannot be read, keeping %s: %s", name, _shown(last), describe(error))
         return last
     if text is None:
-        return DEFAULT_RECONCILE_INTERVAL
+        return default
     try:
         value = float(text)
     except ValueError:
@@ -58,9 +101,10 @@ def reconcile_interval(read_variable: Callable[[str], str | None], last: float) 
     if math.isfinite(value) and value > 0:
         return value
     log.warning(
-        "Airflow Variable %s must be a number of seconds above 0, it is %r; using %d",
-        RECONCILE_INTERVAL_VARIABLE,
-        text,
-        DEFAULT_RECONCILE_INTERVAL,
+        "Airflow Variable %s must be a number of seconds above 0, it is %r; using %s", name, text, _shown(default)
     )
-    return DEFAULT_RECONCILE_INTERVAL
+    return default
+
+
+def _shown(seconds: float | None) -> str:
+    return "what follows from the interval" if seconds is None else f"{seconds:g} s"

@@ -51,6 +51,9 @@ class Heard:
     def answered(self, event):
         self.events.append(event)
 
+    def unreadable(self, reason):
+        """Nothing to note."""
+
 
 @pytest.fixture
 async def pool(broker_url, vhost):

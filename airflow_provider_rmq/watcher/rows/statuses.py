@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import select, update
 
 from airflow_provider_rmq.watcher.models import RMQConnStatus, RMQSubscription
-from airflow_provider_rmq.watcher.states import Row
+from airflow_provider_rmq.watcher.states import ConnectionReport, ConnectionStatus, Row
 
 #: Characters of an error text kept in a row.
 MAX_ERROR_LENGTH = 2000
@@ -39,19 +39,26 @@ def write_subscription_statuses(session: Any, rows: Mapping[int, Row]) -> None:
     session.commit()
 
 
-def write_connection_statuses(session: Any, consumers: Mapping[str, int], now: datetime) -> None:
-    """Stamp the row of every conn_id that a subscription names, and commit.
+def write_connection_statuses(session: Any, reports: Mapping[str, ConnectionReport], now: datetime) -> None:
+    """Stamp the row of every conn_id that a subscription names, and commit; no row is ever deleted.
 
-    A verdict of the broker on the connection is not known here, so `status` keeps what is stored.
+    Counts and stamp move in every cycle. The status is written whenever there is a verdict, also one that changes
+    nothing, because another Scheduler's watcher may have written its own meanwhile.
 
     Args:
         session: A SQLAlchemy session.
-        consumers: Live consumers of this process by conn_id.
+        reports: What this cycle found, by conn_id.
         now: Naive UTC, as the column holds it.
     """
-    for conn_id, count in consumers.items():
-        stored = session.get(RMQConnStatus, conn_id) or RMQConnStatus(conn_id=conn_id)
-        stored.consumer_count = count
+    for conn_id, report in reports.items():
+        stored = session.get(RMQConnStatus, conn_id)
+        if stored is None:
+            stored = RMQConnStatus(conn_id=conn_id, status=ConnectionStatus.UNKNOWN.value)
+        if report.status is not None:
+            stored.status = report.status.value
+            stored.last_error = report.error[:MAX_ERROR_LENGTH] if report.error else None
+        stored.consumer_count = report.consumers
+        stored.broker_consumer_count = report.broker_consumers
         stored.last_reconcile_at = now
         session.add(stored)
     session.commit()

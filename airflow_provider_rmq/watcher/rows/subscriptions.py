@@ -17,10 +17,14 @@ from airflow_provider_rmq.watcher.subscription import Subscription, Subscription
 
 @dataclass(frozen=True, slots=True)
 class EnabledSubscriptions:
-    """The enabled rows: those that can be served, and those that ask for what this version does not do, with why."""
+    """The enabled rows: those that can be served, and those that ask for what this version does not do, with why.
+
+    `conn_ids` are those of all of them.
+    """
 
     served: tuple[Subscription, ...] = ()
     refused: Mapping[int, str] = field(default_factory=dict)
+    conn_ids: frozenset[str] = frozenset()
 
 
 def enabled_subscriptions(session: Any) -> EnabledSubscriptions:
@@ -28,12 +32,14 @@ def enabled_subscriptions(session: Any) -> EnabledSubscriptions:
     statement = select(RMQSubscription).where(RMQSubscription.enabled.is_(True)).order_by(RMQSubscription.id)
     served: list[Subscription] = []
     refused: dict[int, str] = {}
+    conn_ids: set[str] = set()
     for row in session.scalars(statement):
+        conn_ids.add(row.conn_id)
         try:
             served.append(_subscription(row))
         except ConfigurationError as error:
             refused[row.id] = f"{error}; nothing is consumed"
-    return EnabledSubscriptions(tuple(served), refused)
+    return EnabledSubscriptions(tuple(served), refused, frozenset(conn_ids))
 
 
 def _subscription(row: Any) -> Subscription:

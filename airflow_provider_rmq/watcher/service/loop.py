@@ -1,14 +1,16 @@
-"""The watcher's cycle: migrate, scan, sync, read subscriptions, provision, reconcile, report; then wait, then again.
+"""The watcher's cycle: its phases are the list in `WatcherLoop.phases`; then wait, then again.
 
-Every step is bounded and survives on its own: what cannot be read now leaves what is running as it is. `worker`
-starts and stops this loop; the pieces it calls are its neighbours here and in `rows` and `dagfiles`.
+Every phase survives on its own: what cannot be read now leaves what is running as it is. Blocking work is bounded by
+`steps`, AMQP calls by the connection's timeouts, and the whole cycle by its budget. A cycle that exceeds it ends the
+loop, consumers included, and `worker` makes a new one after a pause. The pieces called here are neighbours, and those
+in `rows` and `dagfiles`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -16,11 +18,12 @@ from functools import partial
 from typing import Any, TypeVar
 
 from airflow_provider_rmq import compat
+from airflow_provider_rmq.broker.deadlines import call_with_timeout
 from airflow_provider_rmq.broker.pool import ConnectionPool
 from airflow_provider_rmq.broker.window import wait_until_set
 from airflow_provider_rmq.errors import RMQError, describe
 from airflow_provider_rmq.utils.metrics import incr
-from airflow_provider_rmq.watcher.declarations import DeclarationSource
+from airflow_provider_rmq.watcher.declarations import DeclarationSource, Listing
 from airflow_provider_rmq.watcher.rows.schema import ensure_schema
 from airflow_provider_rmq.watcher.rows.statuses import write_connection_statuses
 from airflow_provider_rmq.watcher.rows.subscriptions import EnabledSubscriptions, enabled_subscriptions
@@ -28,18 +31,21 @@ from airflow_provider_rmq.watcher.rows.sync import sync_declarations
 from airflow_provider_rmq.watcher.service.declared_extras import DeclaredExtras
 from airflow_provider_rmq.watcher.service.provisioning import Provisioned, Provisioner
 from airflow_provider_rmq.watcher.service.reconcile import ConsumerSet
+from airflow_provider_rmq.watcher.service.recovery import Recovery
 from airflow_provider_rmq.watcher.service.row_troubles import RowTroubles
 from airflow_provider_rmq.watcher.service.status_writer import StatusWriter
 from airflow_provider_rmq.watcher.service.steps import BlockingSteps
 from airflow_provider_rmq.watcher.service.tasks import create_guarded_task
-from airflow_provider_rmq.watcher.states import Row, SubscriptionStatus
+from airflow_provider_rmq.watcher.states import ConnectionReport, Row, SubscriptionStatus
 from airflow_provider_rmq.watcher.subscription import Consumed, Subscription
-from airflow_provider_rmq.watcher.tunables import DEFAULT_RECONCILE_INTERVAL, Metric, reconcile_interval
+from airflow_provider_rmq.watcher.tunables import ABANDON_AFTER, VARIABLES_TIMEOUT, Metric, Timing, read_timing
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+#: Seconds for writing the last statuses when the loop ends.
+LAST_WRITE_TIMEOUT = 5.0
 #: What a row's trouble is filed under.
 PROVISIONING = "provisioning"
 
@@ -55,6 +61,26 @@ class CooldownConnection:
         return self.conn_id
 
 
+class CycleTimedOut(RMQError):
+    """A cycle exceeded its budget; the loop has ended and is to be made anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One part of a cycle; its name stands in log lines."""
+
+    name: str
+    run: Callable[[], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class _Progress:
+    """Where the cycle is, and since when."""
+
+    phase: str = "start"
+    since: float = 0.0
+
+
 @dataclass(slots=True, kw_only=True)
 class WatcherLoop:
     """Runs cycles until told to stop."""
@@ -66,66 +92,120 @@ class WatcherLoop:
     statuses: StatusWriter
     pool: ConnectionPool
     provisioner: Provisioner
+    recovery: Recovery
     troubles: RowTroubles
     cooldown_conn: CooldownConnection
-    interval: float = DEFAULT_RECONCILE_INTERVAL
+    read_variable: Callable[[str], str | None] = compat.read_variable
+    timing: Timing = field(default_factory=Timing)
+    _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _schema_ready: bool = False
+    _listing: Listing | None = None
     _subscriptions: EnabledSubscriptions = field(default_factory=EnabledSubscriptions)
     _served: tuple[Subscription, ...] = ()
     _extras: DeclaredExtras = field(default_factory=DeclaredExtras)
     _provisioned: Provisioned = field(default_factory=Provisioned)
+    _reports: dict[str, ConnectionReport] = field(default_factory=dict)
+    _progress: _Progress = field(default_factory=_Progress)
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """A cycle, in order."""
+        return (
+            Phase("variables", self._read_timing),
+            Phase("migrate", self._migrate),
+            Phase("scan", self._scan),
+            Phase("sync", self._sync),
+            Phase("read subs", self._read_subscriptions),
+            Phase("provision", self._provision),
+            Phase("reconcile", self._reconcile),
+            Phase("liveness", self._check_liveness),
+            Phase("report", self._report),
+        )
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Cycle until told to stop, then stop the consumers and close the connections."""
-        writer = create_guarded_task(self.statuses.run(stop), name="status writer")
+        """Cycle until told to stop, then stop the consumers and close the connections.
+
+        Raises:
+            CycleTimedOut: A cycle exceeded its budget; consumers are stopped and connections closed all the same.
+        """
+        self._stop = stop
+        ended = asyncio.Event()
+        writer = create_guarded_task(self.statuses.run(ended), name="status writer")
         try:
             while not stop.is_set():
-                await self._cycle(stop)
-                await wait_until_set(stop, self.interval)
+                await self._cycle_within_budget()
+                await wait_until_set(stop, self.timing.interval)
         finally:
             await self.consumers.stop()
-            await writer
-            await self.statuses.flush()
+            ended.set()
+            await self._write_last_statuses(writer)
             await self.pool.close()
 
-    async def _cycle(self, stop: asyncio.Event) -> None:
-        for phase in (
-            self._read_interval,
-            self._migrate,
-            self._scan_and_sync,
-            self._read_subscriptions,
-            self._provision,
-            self._reconcile,
-            self._stamp_connections,
-        ):
-            if stop.is_set():
-                log.info("RMQ Watcher: stop requested — ending this cycle before %s", phase.__name__.strip("_"))
+    async def _write_last_statuses(self, writer: asyncio.Task[None]) -> None:
+        """A database that does not answer must hold up neither a stop nor a new loop."""
+        try:
+            await call_with_timeout(writer, LAST_WRITE_TIMEOUT)
+            await call_with_timeout(self.statuses.flush(), LAST_WRITE_TIMEOUT)
+        except asyncio.TimeoutError:
+            log.warning("RMQ Watcher: the last statuses could not be written within %g s", LAST_WRITE_TIMEOUT)
+
+    async def _cycle_within_budget(self) -> None:
+        budget = self.timing.budget
+        cycle = asyncio.ensure_future(self._cycle())
+        try:
+            await asyncio.wait({cycle}, timeout=budget)
+        finally:
+            if not cycle.done():
+                cycle.cancel()
+        if cycle.cancelled() or not cycle.done():
+            incr(Metric.CYCLE_TIMED_OUT)
+            seconds = _now() - self._progress.since
+            log.error(
+                "RMQ Watcher: the cycle exceeded its budget of %g s in phase %s, which has taken %.0f s; the consumers "
+                "are stopped and the loop is made anew",
+                budget,
+                self._progress.phase,
+                seconds,
+            )
+            await asyncio.wait({cycle}, timeout=ABANDON_AFTER)
+            raise CycleTimedOut(f"cycle budget of {budget:g} s exceeded in phase {self._progress.phase}")
+        cycle.result()
+
+    async def _cycle(self) -> None:
+        self._listing = None
+        for phase in self.phases:
+            if self._stop.is_set():
+                log.info("RMQ Watcher: stop requested — ending this cycle before phase %s", phase.name)
                 return
+            self._progress = _Progress(phase.name, _now())
             try:
-                await phase()
+                await phase.run()
             except RMQError as error:
                 log.warning("RMQ Watcher: %s", describe(error))
             except Exception:
-                log.exception("RMQ Watcher: %s failed; the cycle goes on", phase.__name__.strip("_"))
+                log.exception("RMQ Watcher: phase %s failed; the cycle goes on", phase.name)
         incr(Metric.CYCLE_COMPLETED)
 
-    async def _read_interval(self) -> None:
-        self.interval = await self.steps.run(
-            "variables", partial(reconcile_interval, compat.read_variable, self.interval)
-        )
+    async def _read_timing(self) -> None:
+        read = partial(read_timing, self.read_variable, self.timing)
+        self.timing = await self.steps.run("variables", read, bound=VARIABLES_TIMEOUT, until=self._stop)
 
     async def _migrate(self) -> None:
         if not self._schema_ready:
             await self._in_session("migrate", ensure_schema)
             self._schema_ready = True
 
-    async def _scan_and_sync(self) -> None:
-        listing = await self.steps.run("scan", self.declarations.read)
+    async def _scan(self) -> None:
+        listing = await self.steps.run("scan", self.declarations.read, until=self._stop)
         if listing.distrust:
             log.error("RMQ Watcher: the sync is left out of this cycle: %s", listing.distrust)
             return
         self._extras.learn(listing.declarations)
-        await self._in_session("sync", partial(sync_declarations, declared=listing.declarations))
+        self._listing = listing
+
+    async def _sync(self) -> None:
+        if self._listing is not None:
+            await self._in_session("sync", partial(sync_declarations, declared=self._listing.declarations))
 
     async def _read_subscriptions(self) -> None:
         self._subscriptions = await self._in_session("read subs", enabled_subscriptions)
@@ -147,14 +227,17 @@ class WatcherLoop:
         for subscription_id, reason in {**self._subscriptions.refused, **blocked}.items():
             self.statuses.report(subscription_id, Row(SubscriptionStatus.ERROR, reason))
 
-    async def _stamp_connections(self) -> None:
+    async def _check_liveness(self) -> None:
+        self._reports = await self.recovery.check(self._subscriptions.conn_ids)
+
+    async def _report(self) -> None:
         self.statuses.repeat_all()
         stamp = partial(
             write_connection_statuses,
-            consumers=self.consumers.live(subscription.key.conn_id for subscription in self._subscriptions.served),
+            reports=self._reports,
             now=datetime.now(timezone.utc).replace(tzinfo=None),
         )
-        await self._in_session("stamp connections", stamp)
+        await self._in_session("report", stamp)
 
     async def _in_session(self, name: str, work: Callable[[Any], T]) -> T:
         """Run a blocking step with a database session of its own."""
@@ -163,4 +246,8 @@ class WatcherLoop:
             with closing(self.session()) as session:
                 return work(session)
 
-        return await self.steps.run(name, in_thread)
+        return await self.steps.run(name, in_thread, until=self._stop)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from airflow_provider_rmq.utils.metrics import incr
+from airflow_provider_rmq.watcher.service.liveness import Asked, ConnectionVerdict, Question
 from airflow_provider_rmq.watcher.service.subscription_task import SubscriptionTask
 from airflow_provider_rmq.watcher.service.tasks import create_guarded_task
+from airflow_provider_rmq.watcher.states import BrokerConfirmed, BrokerDenied, ConsumerEvent
 from airflow_provider_rmq.watcher.subscription import Consumed, ConsumerKey, Subscription
-from airflow_provider_rmq.watcher.tunables import CONSUMER_STOP_TIMEOUT, Metric
+from airflow_provider_rmq.watcher.tunables import ABANDON_AFTER, CONSUMER_STOP_TIMEOUT, Metric
 
 log = logging.getLogger(__name__)
 
@@ -67,18 +68,54 @@ class ConsumerSet:
             log.warning("the consumer of queue %s (%s) had ended and is started again", key.queue_name, key.conn_id)
         await self._stop(plan.stop)
         for subscription in plan.start:
-            work = self.make(subscription)
-            task = create_guarded_task(work.run(), name=str(subscription))
-            self._running[subscription.consumer_key] = _Running(work, task)
+            self._start(subscription)
 
-    def live(self, conn_ids: Iterable[str]) -> dict[str, int]:
-        """Live consumers by conn_id, for every conn_id asked for."""
-        alive = Counter(key.conn_id for key, item in self._running.items() if not item.task.done())
-        return {conn_id: alive[conn_id] for conn_id in conn_ids}
+    def question(self, conn_id: str) -> Question:
+        """What runs on a connection, for the liveness check."""
+        live = {
+            key: item.work for key, item in self._running.items() if key.conn_id == conn_id and not item.task.done()
+        }
+        reasons = (work.state.error for work in live.values() if not work.state.is_candidate)
+        return Question(
+            asked=tuple(
+                Asked(key, work.state.registration, is_lost_here=not work.holds_registration)
+                for key, work in live.items()
+                if work.state.registration is not None
+            ),
+            live=len(live),
+            reason=next((reason for reason in reasons if reason), None),
+        )
+
+    def tell(self, verdict: ConnectionVerdict) -> None:
+        """Hand the broker's word on to the consumers it is about."""
+        for asked in verdict.confirmed:
+            self._tell(asked.key, BrokerConfirmed(asked.registration.tag))
+        for asked, reason in verdict.denied.items():
+            self._tell(asked.key, BrokerDenied(asked.registration.tag, reason))
+
+    def _tell(self, key: ConsumerKey, event: ConsumerEvent) -> None:
+        if (item := self._running.get(key)) is not None:
+            item.work.hear(event)
+
+    async def restart(self, keys: Iterable[ConsumerKey]) -> None:
+        """Cancel these consumers and start them again; what they were answering goes back to its queue."""
+        condemned = {key: self._running[key] for key in keys if key in self._running}
+        for item in condemned.values():
+            item.task.cancel()
+        await self._await_end([item.task for item in condemned.values()])
+        for key, item in condemned.items():
+            if self._running.get(key) is item:
+                incr(Metric.CONSUMER_RESTARTED)
+                self._start(item.work.subscription)
 
     async def stop(self) -> None:
         """Stop all consumers; what they are answering is finished within `CONSUMER_STOP_TIMEOUT`."""
         await self._stop(tuple(self._running))
+
+    def _start(self, subscription: Consumed) -> None:
+        work = self.make(subscription)
+        task = create_guarded_task(work.run(), name=str(subscription))
+        self._running[subscription.consumer_key] = _Running(work, task)
 
     async def _stop(self, keys: Iterable[ConsumerKey]) -> None:
         stopping = [self._running.pop(key) for key in keys]
@@ -87,10 +124,23 @@ class ConsumerSet:
         for item in stopping:
             item.work.stop.set()
         tasks = {item.task for item in stopping}
-        _, late = await asyncio.wait(tasks, timeout=CONSUMER_STOP_TIMEOUT)
+        _, late = await asyncio.wait(tasks, timeout=CONSUMER_STOP_TIMEOUT - ABANDON_AFTER)
         for task in late:
-            log.warning("%s did not stop within %g s and is cancelled", task.get_name(), CONSUMER_STOP_TIMEOUT)
+            log.warning("%s did not stop in time and is cancelled", task.get_name())
             task.cancel()
+        await self._await_end(late)
         for item in stopping:
             if isinstance(item.work.subscription, Subscription):
                 self.forget(item.work.subscription.id)
+
+    async def _await_end(self, cancelled: Iterable[asyncio.Task[None]]) -> None:
+        """Wait a moment for cancelled tasks; one that does not end is left behind and counted."""
+        tasks = set(cancelled)
+        if not tasks:
+            return
+        _, stuck = await asyncio.wait(tasks, timeout=ABANDON_AFTER)
+        for task in stuck:
+            incr(Metric.TASKS_ABANDONED)
+            log.error(
+                "%s did not end within %g s of its cancellation and is left behind", task.get_name(), ABANDON_AFTER
+            )

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from airflow_provider_rmq.broker.window import wait_until_set
 from airflow_provider_rmq.errors import describe
 from airflow_provider_rmq.messages.backoff import Backoff
+from airflow_provider_rmq.messages.misses import is_power_of_ten
 from airflow_provider_rmq.watcher.states import Row
 
 log = logging.getLogger(__name__)
@@ -69,7 +70,13 @@ class StatusWriter:
         try:
             await self.write(rows)
         except Exception as error:  # noqa: BLE001 - whatever the database raises; the rows stay pending
-            log.warning("the status of %d subscriptions could not be written: %s", len(rows), describe(error))
+            if is_power_of_ten(self._pauses.failures + 1, first=1):
+                log.warning(
+                    "the status of %d subscriptions could not be written (failure %d in a row): %s",
+                    len(rows),
+                    self._pauses.failures + 1,
+                    describe(error),
+                )
             self._unwritten |= pending
             self._changed.set()
             return False

@@ -28,6 +28,10 @@ class StepSkipped(RMQError):
     """The step's last attempt still runs."""
 
 
+class StepAbandoned(RMQError):
+    """The watcher stops and waits for the step no longer; its attempt goes on in a thread."""
+
+
 @dataclass(slots=True)
 class BlockingSteps:
     """Runs named steps on a pool of threads."""
@@ -36,12 +40,21 @@ class BlockingSteps:
     timeout: float = STEP_TIMEOUT
     _attempts: dict[str, Future[Any]] = field(default_factory=dict)
 
-    async def run(self, name: str, work: Callable[[], T]) -> T:
+    async def run(
+        self, name: str, work: Callable[[], T], *, bound: float | None = None, until: asyncio.Event | None = None
+    ) -> T:
         """Run one step.
+
+        Args:
+            name: Which step; one attempt of each is in flight.
+            work: Blocking.
+            bound: Seconds, where it is not the usual `timeout`.
+            until: Once it is set the step is not waited for any more.
 
         Raises:
             StepSkipped: The last attempt of this step still runs.
             StepTimedOut: The step did not end in time.
+            StepAbandoned: The event came first.
         """
         attempt = self._attempts.get(name)
         if attempt is not None and not attempt.done():
@@ -50,12 +63,27 @@ class BlockingSteps:
         submitted = self.executor.submit(work)
         self._attempts[name] = submitted
         outcome = asyncio.wrap_future(submitted)
-        done, _ = await asyncio.wait({outcome}, timeout=self.timeout)
-        if not done:
-            incr(Metric.CYCLE_STEP_TIMED_OUT)
+        seconds = self.timeout if bound is None else bound
+        ended = await _ended(outcome, seconds, until)
+        if not ended:
             outcome.add_done_callback(_retrieve)
-            raise StepTimedOut(f"{name}: no end within {self.timeout:g} s")
+            if until is not None and until.is_set():
+                raise StepAbandoned(f"{name}: not waited for, the watcher stops")
+            incr(Metric.CYCLE_STEP_TIMED_OUT)
+            raise StepTimedOut(f"{name}: no end within {seconds:g} s")
         return outcome.result()
+
+
+async def _ended(outcome: asyncio.Future[T], seconds: float, until: asyncio.Event | None) -> bool:
+    """Whether the outcome is there within the time and before the event."""
+    stopped = asyncio.ensure_future(until.wait()) if until is not None else None
+    try:
+        waited: set[asyncio.Future[Any]] = {outcome} if stopped is None else {outcome, stopped}
+        await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        if stopped is not None:
+            stopped.cancel()
+    return outcome.done()
 
 
 def _retrieve(outcome: asyncio.Future[T]) -> None:

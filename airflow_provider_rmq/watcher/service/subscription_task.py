@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from airflow_provider_rmq.broker.consuming import Handler, Source, consume
+from airflow_provider_rmq.broker.consuming import Attachment, Handler, Source, consume
 from airflow_provider_rmq.messages.backoff import Backoff
 from airflow_provider_rmq.utils.metrics import incr
 from airflow_provider_rmq.watcher.service.dag_gate import DagGate
@@ -23,6 +24,7 @@ from airflow_provider_rmq.watcher.states import (
     Row,
     Stopped,
     SubscriptionStatus,
+    Unreadable,
     advance,
 )
 from airflow_provider_rmq.watcher.subscription import Consumed, Subscription
@@ -50,13 +52,33 @@ class SubscriptionTask:
     window: int = WINDOW
     state: ConsumerState = field(default_factory=ConsumerState)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
+    _attachment: Attachment | None = None
+
+    @property
+    def holds_registration(self) -> bool:
+        """Whether our own channel still holds the consumer tag."""
+        return self._attachment is not None and self._attachment.holds_registration
+
+    def hear(self, event: ConsumerEvent) -> None:
+        """Take note of what the broker says about the registration."""
+        self._advance(event)
+
+    @asynccontextmanager
+    async def attach(self) -> AsyncIterator[Attachment]:
+        """Attach to the source, and remember how as long as it lasts."""
+        async with self.source.attach() as attachment:
+            self._attachment = attachment
+            try:
+                yield attachment
+            finally:
+                self._attachment = None
 
     async def run(self) -> None:
         """Wait for the DAG, then consume."""
         self._advance(Attaching())
         if await self._admitted():
             await consume(
-                self.source,
+                self,
                 self.handler,
                 self,
                 stop=self.stop,
@@ -104,6 +126,10 @@ class SubscriptionTask:
     def answered(self, event: ConsumerEvent) -> None:
         """A delivery was settled."""
         self._advance(event)
+
+    def unreadable(self, reason: str | None) -> None:
+        """A message that cannot be decoded is held back, or none is any more."""
+        self._advance(Unreadable(f"{self.subscription}: {reason}" if reason else None))
 
     def _failed_with(self, reason: str | None) -> None:
         """Log a reason when it is news; the row repeats it anyway."""

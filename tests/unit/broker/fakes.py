@@ -15,6 +15,7 @@ class FakeDelivery:
         self.queue = queue
         self.message = message(body)
         self.settlement = None
+        self.undecodable = "it is poison" if body.startswith(b"poison") else None
 
     async def settle(self, settlement):
         if self.settlement is not None:

@@ -21,3 +21,6 @@ class Journal:
 
     def answered(self, event):
         self.lines.append(f"answered {event}")
+
+    def unreadable(self, reason):
+        self.lines.append(f"unreadable: {reason}")
