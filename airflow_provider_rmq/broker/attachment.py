@@ -20,6 +20,7 @@ from aiormq.exceptions import ChannelAccessRefused, ChannelInvalidStateError
 
 from airflow_provider_rmq.broker.deadlines import call_with_timeout
 from airflow_provider_rmq.broker.pool import ConnectionPool
+from airflow_provider_rmq.broker.undecodable import raise_if_undecodable
 from airflow_provider_rmq.errors import (
     AccessRefused,
     AlreadySettled,
@@ -27,6 +28,7 @@ from airflow_provider_rmq.errors import (
     ConnectionLost,
     QueueMissing,
     RegistrationLost,
+    UndecodableMessage,
     describe,
 )
 from airflow_provider_rmq.messages.message import Message
@@ -161,7 +163,12 @@ class QueueAttachment:
             self.abort(RegistrationLost(f"the broker cancelled the consumer on queue {self._queue_name}"))
 
     async def _delivered(self, incoming: AbstractIncomingMessage) -> None:
-        self._arrived.append(QueueDelivery(incoming, self._queue_name, self._rpc_timeout))
+        try:
+            delivery = QueueDelivery(incoming, self._queue_name, self._rpc_timeout)
+        except UndecodableMessage as error:
+            self.abort(error)
+            return
+        self._arrived.append(delivery)
         self._wake()
 
     def _channel_closed(self, _: object, error: BaseException | None) -> None:
@@ -180,7 +187,12 @@ class QueueDelivery:
     """One handing-over of a message on a channel; settled at most once."""
 
     def __init__(self, incoming: AbstractIncomingMessage, queue_name: str, rpc_timeout: float) -> None:
-        """Wrap what the client library delivered."""
+        """Wrap what the client library delivered.
+
+        Raises:
+            UndecodableMessage: Nobody can read its headers.
+        """
+        raise_if_undecodable(incoming.headers, queue_name)
         self.message = Message(
             body=incoming.body,
             headers=dict(incoming.headers or {}),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from airflow_provider_rmq.broker.attachment import QueueDelivery, QueueSource
 from airflow_provider_rmq.broker.polling import poll_queue
 from airflow_provider_rmq.broker.pool import ConnectionPool
-from airflow_provider_rmq.errors import BrokerError, QueueMissing, describe
+from airflow_provider_rmq.errors import BrokerError, QueueMissing, UndecodableMessage, describe
 from airflow_provider_rmq.messages.backoff import Backoff
 from airflow_provider_rmq.messages.judge import Judgement, MessageJudge
 from airflow_provider_rmq.messages.settlement import FilterVerdict, Settlement
@@ -175,7 +175,8 @@ class _Absence:
         now = asyncio.get_running_loop().time()
         self._failures += 1
         self._since = now if self._since is None else self._since
-        is_hopeless = "NOT_IMPLEMENTED" in str(error)  # a stream queue refuses to be polled, at every attempt
+        # A stream queue refuses to be polled, and a header stays as unreadable as it is, at every attempt.
+        is_hopeless = isinstance(error, UndecodableMessage) or "NOT_IMPLEMENTED" in str(error)
         gone_too_long = now - self._since > LONGEST_ABSENCE
         never_came = not self._was_there and self._failures >= FIRST_ATTEMPTS
         if is_hopeless or gone_too_long or never_came:

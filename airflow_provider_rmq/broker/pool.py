@@ -18,6 +18,7 @@ from enum import Enum
 import aio_pika
 from aio_pika.abc import AbstractConnection
 
+from airflow_provider_rmq.broker.aio_connection import ReadingConnection
 from airflow_provider_rmq.broker.deadlines import call_with_timeout
 from airflow_provider_rmq.broker.settings import DEFAULT_CONNECT_TIMEOUT, ConnectionSettings
 from airflow_provider_rmq.errors import ConnectionLost, describe
@@ -105,6 +106,7 @@ class ConnectionPool:
             try:
                 amqp = await aio_pika.connect(
                     settings.url(endpoint),
+                    connection_class=ReadingConnection,
                     timeout=settings.connect_timeout,
                     ssl_context=ssl_context,
                     client_properties={"connection_name": f"{self.name} {conn_id} {role.value}"},

@@ -79,6 +79,10 @@ def _access(head: str, text: str, operation: Operation) -> BrokerError:
     if found is None:
         if "reserved prefix" in text:
             return AccessRefused(f"{head}. Names that begin with amq. belong to RabbitMQ; choose another name")
+        if "in exclusive use" in text:
+            return AccessRefused(
+                f"{head}. Another consumer reads the queue exclusively; rabbitmqctl list_consumers names it"
+            )
         return AccessRefused(head)
     queue = found["kind"] == "queue"
     permission = found["permission"] or (operation.queue_permission if queue else operation.exchange_permission)
