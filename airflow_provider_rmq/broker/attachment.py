@@ -16,13 +16,19 @@ from uuid import uuid4
 
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
 from aio_pika.exceptions import AMQPError, ChannelClosed, ChannelNotFoundEntity
-from aiormq.exceptions import ChannelAccessRefused, ChannelInvalidStateError
+from aiormq.exceptions import (
+    ChannelAccessRefused,
+    ChannelInvalidStateError,
+    ChannelLockedResource,
+    ChannelPreconditionFailed,
+    ConnectionNotImplemented,
+)
 
 from airflow_provider_rmq.broker.deadlines import call_with_timeout
 from airflow_provider_rmq.broker.pool import ConnectionPool
+from airflow_provider_rmq.broker.refusals import Operation, refusal
 from airflow_provider_rmq.broker.undecodable import raise_if_undecodable
 from airflow_provider_rmq.errors import (
-    AccessRefused,
     AlreadySettled,
     BrokerError,
     ConnectionLost,
@@ -241,11 +247,9 @@ async def answered(awaitable: Awaitable[T], bound: float, queue_name: str) -> T:
         raise ConnectionLost(f"queue {queue_name}: the broker gave no answer within {bound:g} s") from error
     except ChannelNotFoundEntity as error:
         raise QueueMissing(f"queue {queue_name} does not exist: {describe(error)}") from error
-    except ChannelAccessRefused as error:
-        raise AccessRefused(
-            f"the broker's user may not read queue {queue_name}; the read permission of its vhost must match the "
-            f"name (rabbitmqctl set_permissions): {describe(error)}"
-        ) from error
+    except (ChannelAccessRefused, ChannelLockedResource, ChannelPreconditionFailed, ConnectionNotImplemented) as error:
+        taking = Operation(what=f"consume from queue {queue_name!r}", queue_permission="read")
+        raise (refusal(error, taking) or ConnectionLost(f"queue {queue_name}: {describe(error)}")) from error
     except (AMQPError, ChannelClosed, ChannelInvalidStateError, OSError, RuntimeError) as error:
         raise ConnectionLost(f"queue {queue_name}: {describe(error)}") from error
 

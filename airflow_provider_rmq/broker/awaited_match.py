@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from airflow_provider_rmq.broker.attachment import QueueDelivery, QueueSource
 from airflow_provider_rmq.broker.polling import poll_queue
 from airflow_provider_rmq.broker.pool import ConnectionPool
+from airflow_provider_rmq.broker.queue_facts import warn_of_limit
+from airflow_provider_rmq.broker.settings import ConnectionSettings
 from airflow_provider_rmq.errors import BrokerError, QueueMissing, UndecodableMessage, describe
 from airflow_provider_rmq.messages.backoff import Backoff
 from airflow_provider_rmq.messages.judge import Judgement, MessageJudge
@@ -96,6 +98,9 @@ class MatchWait:
                 pause = absence.next_pause(error)
             await asyncio.sleep(pause)
 
+    async def _settings(self) -> ConnectionSettings:
+        return (await self.pool.connection(self.conn_id)).settings
+
     async def _poll_once(self, open_until_settled: AsyncExitStack) -> QueueDelivery | None:
         async with AsyncExitStack() as stack:
             poll = await stack.enter_async_context(poll_queue(self.pool, self.conn_id, self.queue_name))
@@ -108,6 +113,8 @@ class MatchWait:
                 if await held.decide(delivery):
                     found = delivery
                     break
+            if held.deliveries:
+                await warn_of_limit(await self._settings(), self.queue_name)
             await held.release()
             if found is not None:
                 open_until_settled.push_async_exit(stack.pop_all())
@@ -129,6 +136,7 @@ class MatchWait:
                         await asyncio.wait({arriving}, timeout=left)
                         if not arriving.done():
                             release_at = None
+                            await warn_of_limit(await self._settings(), self.queue_name)
                             await held.release()
                 finally:
                     arriving.cancel()

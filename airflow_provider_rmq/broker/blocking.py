@@ -16,7 +16,8 @@ from pika.adapters.blocking_connection import BlockingChannel
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
 from airflow_provider_rmq.broker.pika_connection import BoundedConnection, open_connection
-from airflow_provider_rmq.broker.refusals import Operation, explain_connection, refusal
+from airflow_provider_rmq.broker.queue_facts import exclusive_owner
+from airflow_provider_rmq.broker.refusals import Operation, explain_connection, locked_queue, refusal
 from airflow_provider_rmq.broker.settings import ConnectionSettings
 from airflow_provider_rmq.errors import BrokerError, ConfigurationError, ConnectionLost, describe
 
@@ -180,7 +181,9 @@ class BlockingSession:
             raise error
         translated = refusal(error, operation)
         if translated is not None:
-            raise translated from error
+            locked = locked_queue(error)
+            owner = exclusive_owner(self.settings, locked) if locked else None
+            raise (type(translated)(f"{translated}. It belongs to {owner}") if owner else translated) from error
         if isinstance(error, CONNECTION_ERRORS):
             raise ConnectionLost(
                 f"{operation.what}: the connection to the broker was lost ({describe(error)}). Code that runs longer "

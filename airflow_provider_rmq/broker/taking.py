@@ -223,6 +223,11 @@ class TakenBatch:
         self._channel: BlockingChannel | None = None
         self._deliveries: list[BlockingDelivery] = []
 
+    @property
+    def returned(self) -> int:
+        """Deliveries that went back to the queue, or will."""
+        return sum(delivery.settlement in {None, Settlement.REQUEUE} for delivery in self._deliveries)
+
     def __enter__(self) -> TakenBatch:
         try:
             self._channel = self._session.connection().channel()
