@@ -24,7 +24,7 @@ from airflow_provider_rmq.messages.settlement import FilterVerdict, Settlement
 
 logger = logging.getLogger("airflow.task")
 
-#: Messages looked at in one poll, and deliveries in flight to a consumer.
+#: Messages looked at in one poll, and held by a consumer.
 WINDOW = 100
 #: Seconds before rejected messages go back; doubled while nothing matches.
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
@@ -121,7 +121,8 @@ class MatchWait:
             return found
 
     async def _consume_once(self, open_until_settled: AsyncExitStack, absence: _Absence) -> QueueDelivery:
-        source = QueueSource(self.pool, self.conn_id, self.queue_name, "rmq_trigger", WINDOW)
+        # One delivery at a time: what is handed over and never looked at would go back, and count as a delivery.
+        source = QueueSource(self.pool, self.conn_id, self.queue_name, "rmq_trigger", 1)
         async with AsyncExitStack() as stack:
             attachment = await stack.enter_async_context(source.attach())
             absence.ended()
@@ -145,8 +146,12 @@ class MatchWait:
                     await held.release()
                     open_until_settled.push_async_exit(stack.pop_all())
                     return delivery
-                if held.deliveries and release_at is None:
+                if not held.deliveries:
+                    continue
+                if release_at is None:
                     release_at = loop.time() + pauses.next()
+                if held.deliveries[-1][0] is delivery and len(held.deliveries) < WINDOW:
+                    await attachment.set_prefetch(1)  # a new consumer, which the held delivery does not count for
 
 
 class _Absence:
