@@ -20,6 +20,7 @@ from airflow_provider_rmq.broker.field_tables import (
     encode_short_string,
     encode_table,
 )
+from airflow_provider_rmq.broker.undecodable import UndecodableHeaders
 from airflow_provider_rmq.errors import ConfigurationError
 
 #: Milliseconds; RabbitMQ refuses a larger expiration.
@@ -47,14 +48,6 @@ _FIELDS = (
 )
 _FIRST_FLAG = 15
 _LAYOUTS = {_OCTET: ">B", _TIMESTAMP: ">Q"}
-
-
-class UndecodableHeaders(dict[Any, Any]):
-    """Stands for a header table that no rule can read; empty, with the reason."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__()
-        self.reason = reason
 
 
 class Properties(pika.BasicProperties):

@@ -1,0 +1,76 @@
+"""What neither client library can decode, read by hand, so that one message never costs a whole connection.
+
+Headers no rule can read become `UndecodableHeaders`: the message can be told from others and left in its queue.
+Names in a delivery that are not UTF-8 (exchange, routing key) get a `?` for each byte that is none. `pika_connection`
+and `aio_connection` put this in their library's way; `raise_if_undecodable` is for whoever makes a `Message`.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from airflow_provider_rmq.errors import UndecodableMessage
+
+_METHOD = struct.Struct(">HH")
+#: Class and method number -> what stands in front of the names, as lengths; None is a name.
+_LAYOUTS: dict[tuple[int, int], tuple[int | None, ...]] = {
+    (60, 50): (2, None, None, None),  # basic.return: reply-code, reply-text, exchange, routing-key
+    (60, 60): (None, 9, None, None),  # basic.deliver: consumer-tag, delivery-tag and redelivered, exchange, routing-key
+    (60, 71): (9, None, None),  # basic.get-ok: delivery-tag and redelivered, exchange, routing-key, message-count
+}
+
+
+class UndecodableHeaders(dict[Any, Any]):
+    """Stands for a header table that no rule can read; empty, with the reason."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__()
+        self.reason = reason
+
+    def __bool__(self) -> bool:
+        """True: `headers or {}`, as aio-pika writes it, must not lose the reason."""
+        return True
+
+
+def undecodable_reason(headers: object) -> str | None:
+    """Why a message's properties could not be read, None where they could."""
+    return headers.reason if isinstance(headers, UndecodableHeaders) else None
+
+
+def raise_if_undecodable(headers: object, queue_name: str) -> None:
+    """Refuse a message whose headers could not be read: a filter would judge it by what it does not say.
+
+    Raises:
+        UndecodableMessage: Names the queue and the reason; the message is unsettled and stays in its queue.
+    """
+    reason = undecodable_reason(headers)
+    if reason is not None:
+        raise UndecodableMessage(f"queue {queue_name!r}: the header cannot be decoded, the message stays: {reason}")
+
+
+def readable_method(payload: bytes) -> bytes:
+    """A method frame's payload, its names made UTF-8 where the frame carries a message; no byte is added or lost."""
+    layout = _LAYOUTS.get(_METHOD.unpack_from(payload)) if len(payload) >= _METHOD.size else None
+    if layout is None or payload.isascii():
+        return payload
+    rewritten = bytearray(payload)
+    position = _METHOD.size
+    for skipped in layout:
+        if skipped is not None:
+            position += skipped
+            continue
+        start = position + 1
+        position = start + payload[position]
+        rewritten[start:position] = _readable_name(payload[start:position])
+    return bytes(rewritten)
+
+
+def _readable_name(name: bytes) -> bytes:
+    """The name, of the same length: every byte that belongs to no character becomes a question mark."""
+    try:
+        name.decode("utf-8")
+    except UnicodeDecodeError:
+        text = name.decode("utf-8", errors="surrogateescape")
+        return "".join("?" if "\udc80" <= letter <= "\udcff" else letter for letter in text).encode("utf-8")
+    return name
