@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable
 from enum import Enum
 
+from airflow_provider_rmq import compat
+
 log = logging.getLogger(__name__)
 
 #: Airflow Variable: seconds between two cycles.
@@ -64,3 +66,52 @@ def reconcile_interval(read_variable: Callable[[str], str | None], last: float) 
         DEFAULT_RECONCILE_INTERVAL,
     )
     return DEFAULT_RECONCILE_INTERVAL
+
+
+#: What switches a flag on, and what switches it off.
+_ON = frozenset({"1", "t", "true", "y", "yes", "on"})
+_OFF = frozenset({"0", "f", "false", "n", "no", "off"})
+
+
+def parse_flag(text: str | None, *, unset: bool) -> bool | None:
+    """What a flag's text says: case, surrounding space and a trailing comment do not matter.
+
+    Args:
+        text: The option's text, None when nobody set it.
+        unset: The answer then.
+
+    Returns:
+        None for a text in none of the spellings.
+    """
+    if text is None:
+        return unset
+    word = text.partition("#")[0].strip().lower()
+    if word in _ON:
+        return True
+    return False if word in _OFF else None
+
+
+def read_flag(section: str, option: str, default: bool) -> bool:
+    """A flag of Airflow's configuration; a text nobody can read counts as off and is named in a WARNING.
+
+    Off, because a flag here grants something, and what cannot be read must not grant it.
+    """
+    text = compat.config_option(section, option)
+    flag = parse_flag(text, unset=default)
+    if flag is None:
+        log.warning("[%s] %s must be true or false, it is %r; it counts as false", section, option, text)
+        return False
+    return flag
+
+
+def stale_after(interval: float, budget: float) -> float:
+    """Seconds a stamp may be old while the watcher does what it is configured to do.
+
+    The stamp is written at the end of a cycle, the loop waits an interval, and the next cycle may take its budget.
+    """
+    return interval + budget
+
+
+def default_cycle_timeout(interval: float) -> float:
+    """Seconds one cycle may take where the Variable does not say: three intervals, at least five minutes."""
+    return max(interval * 3, 300.0)
