@@ -10,12 +10,6 @@ from airflow_provider_rmq.watcher.web.access import PERMISSIONS, settle_op_acces
 pytestmark = pytest.mark.filterwarnings("ignore:Using the in-memory storage:UserWarning")
 
 
-@pytest.fixture(scope="module")
-def app(metadata_database):
-    make_app()  # the first start finds no role Op yet
-    return make_app()
-
-
 def op_permissions(app):
     with app.app_context():
         role = app.appbuilder.sm.find_role("Op")
