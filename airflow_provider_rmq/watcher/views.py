@@ -156,8 +156,7 @@ class RMQWatcherView(BaseView):
         """Back to the list, or the form again with what was submitted and what is wrong with it."""
         if result.saved or result.problem:
             return _back_to_list(result)
-        for name, error in result.errors.items():
-            flash(f"{name}: {error}", "error")
+        flash(f"nothing is saved yet, please look at: {', '.join(result.errors)}", "error")
         return self._draw(page.redrawn(form, result.errors))
 
 
