@@ -100,6 +100,14 @@ def read_variable(name: str) -> str | None:
     return None if value is None else str(value)
 
 
+def config_option(section: str, option: str) -> str | None:
+    """An option of Airflow's configuration as text, None when nobody set it and no provider declares a default."""
+    from airflow.configuration import conf
+
+    value = conf.get(section, option, fallback=None)
+    return None if value is None else str(value)
+
+
 def dags_folder() -> Path:
     """The folder the Scheduler parses DAG files from."""
     from airflow import settings
@@ -174,6 +182,15 @@ def prepare_process() -> None:
 
     ProvidersManager().initialize_providers_configuration()
     plugins_manager.ensure_plugins_loaded()
+
+
+def is_web_ui(app: Any) -> bool:
+    """Whether a Flask application is Airflow's own web UI.
+
+    The commands behind `airflow users`, `airflow roles` and `airflow sync-perm` register the plugins' blueprints with
+    an application of their own (seen on 2.9.3 and 2.11.2).
+    """
+    return str(getattr(app, "import_name", "")) == "airflow.www.app"
 
 
 # --- DAGs and DAG runs -----------------------------------------------------------------------------------------------
