@@ -3,6 +3,7 @@
 import pytest
 
 from airflow_provider_rmq.errors import BrokerError, ConfigurationError, QueueMissing, TopologyConflict
+from integration.lab.waiting import wait_until
 
 
 def test_a_queue_is_declared_described_purged_and_deleted(hook, vhost, queue_name):
@@ -105,6 +106,24 @@ def test_a_queue_that_is_exclusive_elsewhere_exists_with_unknown_counts(hook, qu
         with pytest.raises(TopologyConflict, match="exclusive to the connection that declared it"):
             hook.queue_declare(queue_name)
     assert hook.queue_info(queue_name)["exists"] is False
+
+
+def test_the_owner_of_an_exclusive_queue_is_named_where_the_management_api_tells(
+    queue_name, airflow_connection, management_url
+):
+    from airflow_provider_rmq.hooks.rmq import RMQHook
+
+    airflow_connection("asking", extra={"management_url": management_url})
+    with RMQHook() as owner, RMQHook("asking") as other:
+        owner.queue_declare(queue_name, exclusive=True)
+        (host, port) = owner.get_conn()._impl._transport._sock.getsockname()[:2]
+
+        def refusal():
+            with pytest.raises(TopologyConflict) as caught:
+                other.queue_declare(queue_name)
+            return str(caught.value)
+
+        wait_until(lambda: f"It belongs to {host}:{port} -> " in refusal(), 15, "the owner's address", show=refusal)
 
 
 @pytest.mark.parametrize(
