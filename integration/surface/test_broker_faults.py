@@ -39,6 +39,7 @@ def proxied(broker_url, airflow_connection):
 
 
 def test_a_message_beyond_the_brokers_limit_is_named_with_its_index_and_sizes(in_lab):
+    """B15, R17."""
     with RMQHook(in_lab()) as hook:
         hook.queue_declare("rmqtest.large")
         hook.queue_purge("rmqtest.large")
@@ -58,6 +59,7 @@ def test_a_message_beyond_the_brokers_limit_is_named_with_its_index_and_sizes(in
 
 
 def test_a_resource_alarm_leaves_messages_unknown_after_the_blocked_timeout(in_lab, fault_lab):
+    """B17: unknown, not failed."""
     with RMQHook(in_lab(blocked_connection_timeout=2)) as hook:
         hook.queue_declare("rmqtest.alarm")
         hook.queue_purge("rmqtest.alarm")

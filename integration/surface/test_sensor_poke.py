@@ -77,6 +77,7 @@ def test_misses_add_up_from_poke_to_poke(vhost, queue_name, sensor, caplog):
 
 
 def test_a_poke_costs_a_message_one_delivery_and_what_it_did_not_look_at_none(vhost, queue_name, sensor):
+    """B43, R35: the fourth return of a limit of three loses it."""
     vhost.declare(queue_name, arguments={"x-queue-type": "quorum", "x-delivery-limit": 3})
     vhost.publish(queue_name, *map(str, range(5)))
     waiting = sensor(filter_callable=lambda *_: False, poke_batch_size=2)

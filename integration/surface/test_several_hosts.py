@@ -7,6 +7,7 @@ from integration.lab.ports import free_port
 
 
 def test_the_first_host_that_answers_is_used_and_the_others_are_named(airflow_connection, broker_url, caplog):
+    """B49, R27."""
     from urllib.parse import urlsplit
 
     parts = urlsplit(broker_url)

@@ -92,6 +92,7 @@ def test_a_queue_with_other_properties_is_named_with_both_values(hook, queue_nam
 
 
 def test_a_queue_that_is_exclusive_elsewhere_exists_with_unknown_counts(hook, queue_name, airflow_connection):
+    """B47, R41."""
     from airflow_provider_rmq.hooks.rmq import RMQHook
 
     with RMQHook() as owner:
@@ -111,6 +112,7 @@ def test_a_queue_that_is_exclusive_elsewhere_exists_with_unknown_counts(hook, qu
 def test_the_owner_of_an_exclusive_queue_is_named_where_the_management_api_tells(
     queue_name, airflow_connection, management_url
 ):
+    """B47."""
     from airflow_provider_rmq.hooks.rmq import RMQHook
 
     airflow_connection("asking", extra={"management_url": management_url})
@@ -130,6 +132,7 @@ def test_the_owner_of_an_exclusive_queue_is_named_where_the_management_api_tells
     ("name", "words"), [("q" * 256, "256 bytes"), ("я" * 128, "256 bytes"), ("x\ny", "line end"), (5, "str")]
 )
 def test_a_name_no_broker_takes_is_refused_before_the_wire(hook, name, words):
+    """R19."""
     with pytest.raises(ConfigurationError, match=words):
         hook.queue_declare(name)
 
