@@ -124,6 +124,15 @@ class QueueAttachment:
         self.tag, self.since = new, time.monotonic()
         await self._call(self._queue.cancel(old))
 
+    async def stop(self) -> None:
+        """End the consumer; what is unsettled stays with the channel, and nothing more is delivered on it.
+
+        Raises:
+            BrokerError: The broker or the link refused.
+        """
+        if self._queue is not None:
+            await self._call(self._queue.cancel(self.tag))
+
     def finish(self) -> None:
         """End the iteration after the delivery that is being handed over; what is unsettled goes back."""
         self._finished = True

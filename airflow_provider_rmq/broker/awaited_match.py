@@ -152,6 +152,7 @@ class MatchWait:
                     arriving.cancel()
                 delivery = arriving.result()
                 if await held.decide(delivery):
+                    await attachment.stop()  # first, or what goes back would come again
                     await held.release()
                     open_until_settled.push_async_exit(stack.pop_all())
                     return delivery

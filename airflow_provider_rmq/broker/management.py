@@ -89,11 +89,13 @@ async def broker_version(settings: ConnectionSettings) -> tuple[int, ...]:
 async def list_with(client: httpx.AsyncClient, url: str, auth: Any) -> list[Any]:
     """The list at a URL of the management API, asked with the caller's own client.
 
+    A login in the URL is left out: httpx logs each URL it asks, and `auth` has it.
+
     Raises:
         ManagementUnavailable: There is no usable answer, and why.
     """
     try:
-        async with client.stream("GET", url, auth=auth, follow_redirects=False) as response:
+        async with client.stream("GET", _without_login(url), auth=auth, follow_redirects=False) as response:
             answer = json.loads(await _body(response))
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
         raise ManagementUnavailable(f"{_without_login(url)}: {describe(error)}") from error

@@ -46,7 +46,7 @@ class PikaConnection(pika.SelectConnection):
             payload = buffer[_FRAME_HEADER.size : end]
             readable = readable_method(payload)
             if readable is not payload:
-                self._frame_buffer = buffer[: _FRAME_HEADER.size] + readable + buffer[end:]
+                self._frame_buffer = _FRAME_HEADER.pack(kind, channel_number, len(readable)) + readable + buffer[end:]
         return super()._read_frame()  # type: ignore[no-any-return]
 
     def give_up_after(self, seconds: float) -> Any:

@@ -1,8 +1,9 @@
 """What neither client library can decode, read by hand, so that one message never costs a whole connection.
 
 Headers no rule can read become `UndecodableHeaders`: the message can be told from others and left in its queue.
-Names in a delivery that are not UTF-8 (exchange, routing key) get a `?` for each byte that is none. `pika_connection`
-and `aio_connection` put this in their library's way; `raise_if_undecodable` is for whoever makes a `Message`.
+Names in a delivery that are not UTF-8 (exchange, routing key) get U+FFFD where a byte is none, as bodies do.
+`pika_connection` and `aio_connection` put this in their library's way; `raise_if_undecodable` is for whoever makes a
+`Message`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+from airflow_provider_rmq.broker.field_tables import MAX_SHORT_STRING
 from airflow_provider_rmq.errors import UndecodableMessage
 
 _METHOD = struct.Struct(">HH")
@@ -50,27 +52,31 @@ def raise_if_undecodable(headers: object, queue_name: str) -> None:
 
 
 def readable_method(payload: bytes) -> bytes:
-    """A method frame's payload, its names made UTF-8 where the frame carries a message; no byte is added or lost."""
+    """A method frame's payload; where it carries a message its names are UTF-8. The same object if nothing changes."""
     layout = _LAYOUTS.get(_METHOD.unpack_from(payload)) if len(payload) >= _METHOD.size else None
     if layout is None or payload.isascii():
         return payload
-    rewritten = bytearray(payload)
+    pieces = [payload[: _METHOD.size]]
     position = _METHOD.size
     for skipped in layout:
+        start = position
         if skipped is not None:
             position += skipped
+            pieces.append(payload[start:position])
             continue
-        start = position + 1
-        position = start + payload[position]
-        rewritten[start:position] = _readable_name(payload[start:position])
-    return bytes(rewritten)
+        position += 1 + payload[position]
+        name = _readable_name(payload[start + 1 : position])
+        pieces += [bytes([len(name)]), name]
+    pieces.append(payload[position:])
+    rewritten = b"".join(pieces)
+    return payload if rewritten == payload else rewritten
 
 
 def _readable_name(name: bytes) -> bytes:
-    """The name, of the same length: every byte that belongs to no character becomes a question mark."""
-    try:
-        name.decode("utf-8")
-    except UnicodeDecodeError:
-        text = name.decode("utf-8", errors="surrogateescape")
-        return "".join("?" if "\udc80" <= letter <= "\udcff" else letter for letter in text).encode("utf-8")
-    return name
+    """UTF-8, at most as long as a name may be."""
+    text = name.decode("utf-8", errors="replace").encode("utf-8")
+    return (
+        text
+        if len(text) <= MAX_SHORT_STRING
+        else name.decode("ascii", errors="replace").replace("\ufffd", "?").encode()
+    )
