@@ -45,13 +45,29 @@ class ReadableConnection(aio_pika.Connection):
 
     def __init__(self, url: URL, loop: asyncio.AbstractEventLoop | None = None, **given: Any) -> None:
         super().__init__(url, loop=loop, **given)
-        self.kwargs = {**self.kwargs, "transport_factory": _ReadableTransport()}
+        self._opened = _ReadableTransport()
+        self.kwargs = {**self.kwargs, "transport_factory": self._opened}
+
+    async def connect(self, timeout: float | None = None) -> None:
+        """Connect; a handshake that fails or is given up leaves no open socket behind.
+
+        aiormq 6.9 forgets the socket when the broker accepts it and says nothing.
+        """
+        try:
+            await super().connect(timeout)
+        except BaseException:
+            if self._opened.writer is not None:
+                self._opened.writer.transport.abort()
+            raise
 
 
 class _ReadableTransport(TransportFactory):
+    writer: asyncio.StreamWriter | None = None
+
     async def create(self, url: URL, **given: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         plain = TLSTransportFactory() if url.scheme == "amqps" else TCPTransportFactory()
         reader, writer = await plain.create(url, **given)
+        self.writer = writer
         return _ReadableStream(reader), writer  # type: ignore[return-value]  # it has what aiormq calls of a reader
 
 
