@@ -333,3 +333,22 @@ def hand_over_of(trigger: Any, key: str, token: str) -> HandOver:
     if isinstance(event, Mapping) and event.get(key) == token:
         return HandOver.STORED
     return HandOver.PENDING if row.trigger_id == trigger_id else HandOver.UNWANTED
+
+
+def is_dag_gone(trigger: Any) -> bool:
+    """Whether Airflow counts the DAG of a trigger's task as deleted, so that nobody would resume the task. Blocking.
+
+    The triggerer does not look: it runs the triggers of paused and of deleted DAGs alike (seen on 2.11.2).
+    """
+    from airflow.models import DagModel
+    from sqlalchemy import select
+
+    ti = getattr(trigger, "task_instance", None)
+    if ti is None:
+        return False
+    session = session_factory()()
+    try:
+        is_active = session.scalar(select(DagModel.is_active).where(DagModel.dag_id == ti.dag_id))
+    finally:
+        session.close()
+    return not is_active

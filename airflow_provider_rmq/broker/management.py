@@ -62,6 +62,48 @@ class ManagementApi:
             raise ManagementUnavailable(f"Airflow connection {conn_id} cannot be read: {describe(error)}") from error
 
 
+async def describe_queue(settings: ConnectionSettings, queue_name: str) -> Mapping[str, Any]:
+    """What the management API knows of a queue, as it says it.
+
+    Raises:
+        NoManagementUrl: The connection has none.
+        ManagementUnavailable: There is no usable answer, and why.
+    """
+    answer = await _ask(settings, f"api/queues/{quote(settings.vhost, safe='')}/{quote(queue_name, safe='')}")
+    if not isinstance(answer, Mapping):
+        raise ManagementUnavailable(f"{settings.conn_id}: the management API answered with no description of a queue")
+    return answer
+
+
+async def broker_version(settings: ConnectionSettings) -> tuple[int, ...]:
+    """RabbitMQ's version as numbers; empty where the answer has none.
+
+    Raises:
+        ManagementUnavailable: There is no usable answer, and why.
+    """
+    answer = await _ask(settings, "api/overview")
+    written = answer.get("rabbitmq_version") if isinstance(answer, Mapping) else None
+    return tuple(int(part) for part in str(written or "").split(".") if part.isdecimal())
+
+
+async def list_with(client: httpx.AsyncClient, url: str, auth: Any) -> list[Any]:
+    """The list at a URL of the management API, asked with the caller's own client.
+
+    A login in the URL is left out: httpx logs each URL it asks, and `auth` has it.
+
+    Raises:
+        ManagementUnavailable: There is no usable answer, and why.
+    """
+    try:
+        async with client.stream("GET", _without_login(url), auth=auth, follow_redirects=False) as response:
+            answer = json.loads(await _body(response))
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+        raise ManagementUnavailable(f"{_without_login(url)}: {describe(error)}") from error
+    if not isinstance(answer, list):
+        raise ManagementUnavailable(f"{_without_login(url)}: the management API answered with no list")
+    return answer
+
+
 def _binding(conn_id: str, item: Any) -> Binding:
     match item:
         case {"source": str(exchange), "routing_key": str(key)}:
@@ -102,6 +144,11 @@ def _base(settings: ConnectionSettings) -> str:
     parts = urlsplit(settings.management_url)
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise ManagementUnavailable(f"{settings.conn_id}: management_url must begin with http:// or https://")
+    return _without_login(settings.management_url)
+
+
+def _without_login(url: str) -> str:
+    parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
 
 
@@ -119,12 +166,18 @@ async def _read(settings: ConnectionSettings, url: str, verify: ssl.SSLContext) 
         verify=verify,
     )
     async with client, client.stream("GET", url) as response:
-        if response.status_code != httpx.codes.OK:
-            advice = _ADVICE.get(response.status_code, "redirects are not followed" if response.is_redirect else "")
-            raise ManagementUnavailable(f"{url}: HTTP {response.status_code} {advice}".rstrip())
-        collected = bytearray()
-        async for chunk in response.aiter_bytes():
-            collected += chunk
-            if len(collected) > MAX_ANSWER_BYTES:
-                raise ManagementUnavailable(f"{url}: the answer is longer than {MAX_ANSWER_BYTES} bytes")
+        return await _body(response)
+
+
+async def _body(response: httpx.Response) -> bytes:
+    if response.status_code != httpx.codes.OK:
+        advice = _ADVICE.get(response.status_code, "redirects are not followed" if response.is_redirect else "")
+        raise ManagementUnavailable(
+            f"{_without_login(str(response.url))}: HTTP {response.status_code} {advice}".rstrip()
+        )
+    collected = bytearray()
+    async for chunk in response.aiter_bytes():
+        collected += chunk
+        if len(collected) > MAX_ANSWER_BYTES:
+            raise ManagementUnavailable(f"{response.url.host}: the answer is longer than {MAX_ANSWER_BYTES} bytes")
     return bytes(collected)

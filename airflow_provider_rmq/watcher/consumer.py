@@ -38,6 +38,7 @@ from airflow_provider_rmq.watcher.service.exchange_mode import ExchangeModeProvi
 from airflow_provider_rmq.watcher.service.handlers.cooldown import CooldownHandler
 from airflow_provider_rmq.watcher.service.handlers.fire import FireHandler
 from airflow_provider_rmq.watcher.service.handlers.immediate import ImmediateHandler
+from airflow_provider_rmq.watcher.service.handlers.resolving import ResolvingHandler
 from airflow_provider_rmq.watcher.service.loop import CooldownConnection, WatcherLoop
 from airflow_provider_rmq.watcher.service.provisioning import Provisioner
 from airflow_provider_rmq.watcher.service.reconcile import ConsumerSet
@@ -149,6 +150,9 @@ class _TaskFactory:
             handler = CooldownHandler(consumed, self.windows.of(key.dag_id), judge, stop)
         else:
             handler = ImmediateHandler(consumed, self.starter, judge)
+        named = judge.message_filter.filter_callable
+        if isinstance(named, str):
+            handler = ResolvingHandler(named, handler)
         return self._task(consumed, source, handler, stop, WINDOW)
 
     def _source(self, conn_id: str, queue_name: str, name: str, window: int) -> QueueSource:
