@@ -99,6 +99,24 @@ class _Transport(aiormq.connection.Connection):
         await super()._Connection__reader(frame_receiver)  # type: ignore[misc]
 
 
+class _Opened:
+    """Remembers the socket of an attempt to connect: aiormq forgets it when the broker accepts and says nothing."""
+
+    def __init__(self, factory: Any) -> None:
+        self.factory = factory
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def create(self, *args: Any, **kwargs: Any) -> Any:
+        """Open the socket; aiormq calls it."""
+        reader, self._writer = await self.factory.create(*args, **kwargs)
+        return reader, self._writer
+
+    def abort(self) -> None:
+        """Close what is open."""
+        if self._writer is not None:
+            self._writer.transport.abort()
+
+
 class _Underlay(UnderlayConnection):
     """Makes our connection where aio-pika would make aiormq's."""
 
@@ -106,8 +124,15 @@ class _Underlay(UnderlayConnection):
     async def make_connection(cls, url: Any, timeout: Any = None, **kwargs: Any) -> Any:
         """Connect within `timeout` seconds."""
         client_properties = kwargs.pop("client_properties", None)
-        connection = _Transport(url, **kwargs)
-        await asyncio.wait_for(connection.connect(client_properties or {}), timeout)
+        connection: Any = _Transport(url, **kwargs)
+        opened = _Opened(getattr(connection, "_transport_factory", None))
+        if opened.factory is not None:  # aiormq 6.8 has none
+            connection._transport_factory = opened  # noqa: SLF001
+        try:
+            await asyncio.wait_for(connection.connect(client_properties or {}), timeout)
+        except BaseException:
+            opened.abort()
+            raise
         await connection.ready()
         return connection
 

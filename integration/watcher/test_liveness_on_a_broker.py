@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import partial
 from types import SimpleNamespace
 from urllib.parse import urlsplit, urlunsplit
@@ -20,7 +20,7 @@ from airflow_provider_rmq.watcher.service.liveness import REPORTING_LAG
 from airflow_provider_rmq.watcher.service.reconcile import ConsumerSet
 from airflow_provider_rmq.watcher.service.recovery import Probes, Recovery
 from airflow_provider_rmq.watcher.service.subscription_task import SubscriptionTask
-from airflow_provider_rmq.watcher.states import ConnectionStatus, SubscriptionStatus
+from airflow_provider_rmq.watcher.states import ConnectionStatus, Row, SubscriptionStatus
 from airflow_provider_rmq.watcher.subscription import Subscription, SubscriptionKey
 from integration.lab.fault_proxy import ProxyThread
 from integration.lab.waiting import wait_until
@@ -39,7 +39,8 @@ class Watcher:
 
     def __init__(self, lookup):
         self.pool = ConnectionPool(lookup, "rmqtest")
-        self.rows, self.bodies, self.tasks, self.reports = {}, [], {}, Counter()
+        self.rows = defaultdict(lambda: Row(SubscriptionStatus.CONNECTING, None))
+        self.bodies, self.tasks, self.reports = [], {}, Counter()
         self.consumers = ConsumerSet(self.make, lambda _: None)
         self.recovery = Recovery(
             self.consumers,
