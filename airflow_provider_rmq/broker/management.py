@@ -72,6 +72,10 @@ def _binding(conn_id: str, item: Any) -> Binding:
 
 async def _ask(settings: ConnectionSettings, path: str) -> Any:
     base = _base(settings)
+    if not settings.has_credentials:
+        raise ManagementUnavailable(
+            f"Airflow connection {settings.conn_id} has no login and password; the management API is not asked as guest"
+        )
     try:
         verify = await asyncio.to_thread(_verification, settings)
         raw = await call_with_timeout(_read(settings, f"{base}/{path}", verify), settings.rpc_timeout)
@@ -81,7 +85,7 @@ async def _ask(settings: ConnectionSettings, path: str) -> Any:
         raise ManagementUnavailable(f"{base}: {describe(error)}") from error
     try:
         return json.loads(raw)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ManagementUnavailable(f"{base}: the answer is no JSON; is this a management API?") from error
 
 
@@ -89,7 +93,10 @@ def _base(settings: ConnectionSettings) -> str:
     """The URL without a login in it, which would end up in log lines."""
     if settings.management_url is None:
         raise NoManagementUrl(f"the extra of Airflow connection {settings.conn_id} has no management_url")
-    parts = urlsplit(settings.management_url)
+    try:
+        parts = urlsplit(settings.management_url)
+    except ValueError:
+        raise ManagementUnavailable(f"{settings.conn_id}: management_url is no URL") from None  # the error quotes it
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise ManagementUnavailable(f"{settings.conn_id}: management_url must begin with http:// or https://")
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
@@ -103,6 +110,7 @@ def _verification(settings: ConnectionSettings) -> ssl.SSLContext:
 async def _read(settings: ConnectionSettings, url: str, verify: ssl.SSLContext) -> bytes:
     client = httpx.AsyncClient(
         auth=(settings.login, settings.password),
+        headers={"Accept-Encoding": "identity"},  # a compressed answer has no bound worth the name
         timeout=httpx.Timeout(settings.rpc_timeout, connect=settings.connect_timeout),
         follow_redirects=False,
         trust_env=False,
@@ -113,7 +121,7 @@ async def _read(settings: ConnectionSettings, url: str, verify: ssl.SSLContext) 
             advice = _ADVICE.get(response.status_code, "redirects are not followed" if response.is_redirect else "")
             raise ManagementUnavailable(f"{url}: HTTP {response.status_code} {advice}".rstrip())
         collected = bytearray()
-        async for chunk in response.aiter_bytes():
+        async for chunk in response.aiter_raw():
             collected += chunk
             if len(collected) > MAX_ANSWER_BYTES:
                 raise ManagementUnavailable(f"{url}: the answer is longer than {MAX_ANSWER_BYTES} bytes")

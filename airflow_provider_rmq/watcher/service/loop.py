@@ -21,11 +21,14 @@ from airflow_provider_rmq.broker.window import wait_until_set
 from airflow_provider_rmq.errors import RMQError, describe
 from airflow_provider_rmq.utils.metrics import incr
 from airflow_provider_rmq.watcher.declarations import DeclarationSource
+from airflow_provider_rmq.watcher.orphan_tracker import OwnQueue
+from airflow_provider_rmq.watcher.rows.owned_queues import owned_queues
 from airflow_provider_rmq.watcher.rows.schema import ensure_schema
 from airflow_provider_rmq.watcher.rows.statuses import write_connection_statuses
 from airflow_provider_rmq.watcher.rows.subscriptions import EnabledSubscriptions, enabled_subscriptions
 from airflow_provider_rmq.watcher.rows.sync import sync_declarations
 from airflow_provider_rmq.watcher.service.declared_extras import DeclaredExtras
+from airflow_provider_rmq.watcher.service.orphans import OrphanReports
 from airflow_provider_rmq.watcher.service.provisioning import Provisioned, Provisioner
 from airflow_provider_rmq.watcher.service.reconcile import ConsumerSet
 from airflow_provider_rmq.watcher.service.row_troubles import RowTroubles
@@ -74,6 +77,7 @@ class WatcherLoop:
     _served: tuple[Subscription, ...] = ()
     _extras: DeclaredExtras = field(default_factory=DeclaredExtras)
     _provisioned: Provisioned = field(default_factory=Provisioned)
+    _orphans: OrphanReports = field(default_factory=OrphanReports)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Cycle until told to stop, then stop the consumers and close the connections."""
@@ -96,6 +100,7 @@ class WatcherLoop:
             self._read_subscriptions,
             self._provision,
             self._reconcile,
+            self._report_orphans,
             self._stamp_connections,
         ):
             if stop.is_set():
@@ -146,6 +151,12 @@ class WatcherLoop:
         blocked = {item: f"{reason}; nothing is consumed" for item, reason in provisioned.blocked.items()}
         for subscription_id, reason in {**self._subscriptions.refused, **blocked}.items():
             self.statuses.report(subscription_id, Row(SubscriptionStatus.ERROR, reason))
+
+    async def _report_orphans(self) -> None:
+        owned = await self._in_session("owned queues", owned_queues)
+        pending = {OwnQueue(self.cooldown_conn.conn_id, name) for name in owned.pending}
+        bound = {OwnQueue(key.conn_id, key.queue_name) for key in self._extras.exchanges}
+        self._orphans.report(self._provisioned.queues, pending | bound)
 
     async def _stamp_connections(self) -> None:
         self.statuses.repeat_all()
