@@ -36,6 +36,16 @@ class NoManagementUrl(BrokerError):
 
 
 @dataclass(frozen=True, slots=True)
+class QueueFacts:
+    """A queue as the management API lists it; counts are None until the broker has gathered them, and seconds old."""
+
+    name: str
+    type: str
+    messages: int | None = None
+    consumers: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ManagementApi:
     """The management APIs behind Airflow connections."""
 
@@ -55,6 +65,20 @@ class ManagementApi:
             raise ManagementUnavailable(f"{conn_id}: the management API answered with no list of bindings")
         return frozenset(_binding(conn_id, item) for item in answer)
 
+    async def queues(self, conn_id: str) -> tuple[QueueFacts, ...]:
+        """All queues of the vhost, by name.
+
+        Raises:
+            NoManagementUrl: The connection has none.
+            ManagementUnavailable: There is no usable answer, and why.
+        """
+        settings = await self._settings(conn_id)
+        vhost = quote(settings.vhost, safe="")
+        answer = await _ask(settings, f"api/queues/{vhost}?columns=name,type,messages,consumers")
+        if not isinstance(answer, list):
+            raise ManagementUnavailable(f"{conn_id}: the management API answered with no list of queues")
+        return tuple(sorted((_queue(conn_id, item) for item in answer), key=lambda queue: queue.name))
+
     async def _settings(self, conn_id: str) -> ConnectionSettings:
         try:
             return await self.settings(conn_id)
@@ -68,6 +92,14 @@ def _binding(conn_id: str, item: Any) -> Binding:
             arguments = item.get("arguments")
             return Binding(exchange, key, arguments if isinstance(arguments, Mapping) else {})
     raise ManagementUnavailable(f"{conn_id}: the management API listed something that is no binding")
+
+
+def _queue(conn_id: str, item: Any) -> QueueFacts:
+    match item:
+        case {"name": str(name)}:
+            counts = [count if isinstance(count := item.get(key), int) else None for key in ("messages", "consumers")]
+            return QueueFacts(name, str(item.get("type", "classic")), *counts)
+    raise ManagementUnavailable(f"{conn_id}: the management API listed something that is no queue")
 
 
 async def _ask(settings: ConnectionSettings, path: str) -> Any:

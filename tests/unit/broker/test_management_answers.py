@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_rmq.broker import management
-from airflow_provider_rmq.broker.management import ManagementApi, NoManagementUrl
+from airflow_provider_rmq.broker.management import ManagementApi, NoManagementUrl, QueueFacts
 from airflow_provider_rmq.broker.settings import ConnectionSettings
 from airflow_provider_rmq.broker.topology import Binding
 from airflow_provider_rmq.compat import ConnectionRecord
@@ -213,3 +213,22 @@ async def test_a_connection_that_cannot_be_read_is_no_answer():
 async def test_nobody_listens():
     with pytest.raises(ManagementUnavailable, match="ConnectError"):
         await api_for(settings("http://127.0.0.1:1")).queue_bindings("c", "q")
+
+
+async def test_queues_come_by_name_with_what_is_known_of_them():
+    listed = [
+        {"name": "b", "type": "quorum", "messages": 3, "consumers": 1},
+        {"name": "a"},
+    ]
+    async with serving(http(listed)) as api:
+        found = await api_for(settings(f"http://127.0.0.1:{api.port}", vhost="/")).queues("c")
+
+    assert found == (QueueFacts("a", "classic"), QueueFacts("b", "quorum", 3, 1))
+    assert api.asked[0].startswith("GET /api/queues/%2F?columns=name,type,messages,consumers HTTP/1.1")
+
+
+@pytest.mark.parametrize("body", [{"error": "x"}, [1], [{"type": "classic"}], None])
+async def test_a_list_of_something_else_is_no_list_of_queues(body):
+    async with serving(http(body)) as api:
+        with pytest.raises(ManagementUnavailable):
+            await api_for(settings(f"http://127.0.0.1:{api.port}")).queues("c")
