@@ -24,11 +24,14 @@ from airflow_provider_rmq.broker.window import wait_until_set
 from airflow_provider_rmq.errors import RMQError, describe
 from airflow_provider_rmq.utils.metrics import incr
 from airflow_provider_rmq.watcher.declarations import DeclarationSource, Listing
+from airflow_provider_rmq.watcher.orphan_tracker import OwnQueue
+from airflow_provider_rmq.watcher.rows.owned_queues import owned_queues
 from airflow_provider_rmq.watcher.rows.schema import ensure_schema
 from airflow_provider_rmq.watcher.rows.statuses import write_connection_statuses
 from airflow_provider_rmq.watcher.rows.subscriptions import EnabledSubscriptions, enabled_subscriptions
 from airflow_provider_rmq.watcher.rows.sync import sync_declarations
 from airflow_provider_rmq.watcher.service.declared_extras import DeclaredExtras
+from airflow_provider_rmq.watcher.service.orphans import OrphanReports
 from airflow_provider_rmq.watcher.service.provisioning import Provisioned, Provisioner
 from airflow_provider_rmq.watcher.service.reconcile import ConsumerSet
 from airflow_provider_rmq.watcher.service.recovery import Recovery
@@ -106,6 +109,7 @@ class WatcherLoop:
     _provisioned: Provisioned = field(default_factory=Provisioned)
     _reports: dict[str, ConnectionReport] = field(default_factory=dict)
     _progress: _Progress = field(default_factory=_Progress)
+    _orphans: OrphanReports = field(default_factory=OrphanReports)
 
     @property
     def phases(self) -> tuple[Phase, ...]:
@@ -119,6 +123,7 @@ class WatcherLoop:
             Phase("provision", self._provision),
             Phase("reconcile", self._reconcile),
             Phase("liveness", self._check_liveness),
+            Phase("orphans", self._report_orphans),
             Phase("report", self._report),
         )
 
@@ -229,6 +234,12 @@ class WatcherLoop:
 
     async def _check_liveness(self) -> None:
         self._reports = await self.recovery.check(self._subscriptions.conn_ids)
+
+    async def _report_orphans(self) -> None:
+        owned = await self._in_session("owned queues", owned_queues)
+        pending = {OwnQueue(self.cooldown_conn.conn_id, name) for name in owned.pending}
+        bound = {OwnQueue(key.conn_id, key.queue_name) for key in self._extras.exchanges}
+        self._orphans.report(self._provisioned.queues, pending | bound)
 
     async def _report(self) -> None:
         self.statuses.repeat_all()
