@@ -30,6 +30,7 @@ from airflow_provider_rmq.watcher.rows.schema import ensure_schema
 from airflow_provider_rmq.watcher.rows.statuses import write_connection_statuses
 from airflow_provider_rmq.watcher.rows.subscriptions import EnabledSubscriptions, enabled_subscriptions
 from airflow_provider_rmq.watcher.rows.sync import sync_declarations
+from airflow_provider_rmq.watcher.service.complaints import CycleComplaints
 from airflow_provider_rmq.watcher.service.declared_extras import DeclaredExtras
 from airflow_provider_rmq.watcher.service.orphans import OrphanReports
 from airflow_provider_rmq.watcher.service.provisioning import Provisioned, Provisioner
@@ -99,6 +100,7 @@ class WatcherLoop:
     troubles: RowTroubles
     cooldown_conn: CooldownConnection
     read_variable: Callable[[str], str | None] = compat.read_variable
+    complaints: CycleComplaints = field(default_factory=lambda: CycleComplaints(log))
     timing: Timing = field(default_factory=Timing)
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _schema_ready: bool = False
@@ -203,7 +205,9 @@ class WatcherLoop:
     async def _scan(self) -> None:
         listing = await self.steps.run("scan", self.declarations.read, until=self._stop)
         if listing.distrust:
-            log.error("RMQ Watcher: the sync is left out of this cycle: %s", listing.distrust)
+            self.complaints.error(f"RMQ Watcher: the sync is left out of this cycle: {listing.distrust}")
+        self.complaints.end_cycle()
+        if listing.distrust:
             return
         self._extras.learn(listing.declarations)
         self._listing = listing
