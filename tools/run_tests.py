@@ -124,6 +124,8 @@ def run_parts(runner: Runner, parts: Sequence[str], words: Sequence[str]) -> Non
     if "integration" in parts:
         name = "pytest integration"
         limits = ["--timeout", str(SECONDS_PER_TEST), "--durations", "5"]
+        if "-m" not in words:
+            limits += ["-m", "not slow_fault"]
         try:
             with fresh_folder(PROJECT / ".test", "make test") as folder, services(folder, os.environ) as variables:
                 runner.run(name, [*PYTHON, "pytest", "integration", *limits, *words], variables)
