@@ -45,6 +45,8 @@ class Burst:
     queue: str
     dag_id: str
     rate: float = 10.0
+    exchange: str = ""
+    routing_key: str = ""
     confirmed: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -73,6 +75,11 @@ class Burst:
     def wait_for_runs(self, number: int, timeout: float = 60) -> None:
         """Wait until so many messages have their run."""
         wait_until(lambda: len(self.runs()) >= number, timeout, f"{number} runs", interval=0.1, show=self.site.rows)
+
+    def wait_for_messages(self, number: float) -> None:
+        """Wait until so many more messages are published, which is also a measure of time."""
+        wanted = len(self.confirmed) + number
+        wait_until(lambda: len(self.confirmed) >= wanted, 30 + 3 * number / self.rate, f"{number:g} more messages")
 
     def seconds_until_next_run(self, after: datetime, timeout: float = CATCH_UP) -> float:
         """Wait for the first run created after a moment; the seconds from that moment on."""
@@ -129,7 +136,8 @@ class Burst:
         while True:
             try:
                 channel = self._channel()
-                channel.basic_publish("", self.queue, message_id.encode(), properties, mandatory=True)
+                key = self.routing_key or self.queue
+                channel.basic_publish(self.exchange, key, message_id.encode(), properties, mandatory=True)
             except (pika.exceptions.AMQPError, OSError):
                 self._connection = None
                 if self._stop.wait(RETRY_PAUSE):

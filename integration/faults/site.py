@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from integration.lab import faults
 from integration.lab.airflow import PROJECT, AirflowHome, AirflowSettings, in_utc, rmq_connection
 from integration.lab.broker_lab import BrokerLab
 from integration.lab.fault_proxy import ProxyThread
-from integration.lab.lab_state import ADMIN, LabSettings
+from integration.lab.lab_state import LabSettings
 from integration.lab.management import EVERYTHING, quote
 from integration.lab.postgres import Postgres
 from integration.lab.processes import ProcessId, Service
@@ -35,6 +36,7 @@ ORDERS, COOLED = "faults.orders", "faults.cooled"
 HEARTBEAT = 4
 COOLDOWN = 3
 CONN_ID = "rmq_default"
+INTERVAL_VARIABLE = "rmq_watcher_reconcile_interval"
 
 DAG_FILE = """
 from datetime import datetime
@@ -131,6 +133,11 @@ class Site:
         fields["extra"] = json.dumps({"heartbeat": HEARTBEAT, "management_url": self.lab.management_url()})
         return fields
 
+    def replace_scheduler(self) -> None:
+        """Start another Scheduler in place of one that is gone, or soon will be."""
+        self.scheduler.stop()
+        self.scheduler = self.start_scheduler()
+
     def start_scheduler(self) -> Service:
         """Start a Scheduler, and with it a watcher."""
         return self.home.start_scheduler()
@@ -202,9 +209,37 @@ class Site:
 
     # -- breaking, and mending again
 
-    def burst(self, queue: str = ORDERS, dag_id: str = "orders", rate: float = 10.0) -> Burst:
-        """A stream of messages for the time of its block."""
-        return Burst(self, queue, dag_id, rate)
+    def burst(self, queue: str = ORDERS, dag_id: str = "orders", *, exchange: str = "", routing_key: str = "") -> Burst:
+        """A stream of messages for the time of its block, to the queue or through an exchange."""
+        return Burst(self, queue, dag_id, exchange=exchange, routing_key=routing_key)
+
+    def hold_back(self, queue: str, bodies: list[str], seconds: float) -> None:
+        """Publish messages that reach a queue later, also when publishers are blocked by then."""
+        held = f"{queue}.held"
+        arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": queue, "x-expires": 60_000}
+        self.vhost.declare(held, durable=False, arguments=arguments)
+        self.vhost.publish(held, *bodies, message_ids=iter(bodies), expiration=str(int(seconds * 1000)))
+
+    @contextlib.contextmanager
+    def quick_cycles(self, seconds: int = 4) -> Iterator[None]:
+        """Let the watcher cycle more often, from a new worker's first cycle on."""
+        self.home.execute(
+            "INSERT INTO variable (key, val, is_encrypted) VALUES (:key, :val, false)",
+            key=INTERVAL_VARIABLE,
+            val=str(seconds),
+        )
+        self.replace_worker()
+        try:
+            yield
+        finally:
+            self.home.execute("DELETE FROM variable WHERE key = :key", key=INTERVAL_VARIABLE)
+            self.replace_worker()
+
+    def replace_worker(self) -> None:
+        """Kill the worker and wait for the next one."""
+        killed = self.process("worker")
+        killed.send(signal.SIGKILL)
+        wait_until(lambda: self.process("worker").pid != killed.pid, 60, "another worker")
 
     def judge(self, fault: str, burst: Burst, seconds: float | None = None, target: float | None = None) -> None:
         """Note the figure of a fault, and fail when anything was lost or doubled."""
@@ -233,12 +268,3 @@ class Site:
 
     def _alarmed(self) -> bool:
         return any(node.get("mem_alarm") for node in self.lab.management().get("nodes"))
-
-
-def restart_scheduler(site: Site) -> None:
-    """Start another Scheduler in place of one that is gone."""
-    site.scheduler.stop()
-    site.scheduler = site.start_scheduler()
-
-
-__all__ = ["ADMIN", "COOLED", "HEARTBEAT", "ORDERS", "Site", "dag_file", "restart_scheduler"]

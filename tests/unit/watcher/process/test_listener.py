@@ -133,8 +133,8 @@ def test_a_fork_of_the_scheduler_leaves_the_process_alone_and_says_so_once(start
     assert child.poll() is None
     (said,) = [text for _, text in lines(caplog) if "RMQWatcherListener in process" in text]
     assert said == (
-        f"RMQWatcherListener in process 4711, a fork of the scheduler process {scheduler} — the watcher process belongs "
-        "to the scheduler, nothing to start or stop here"
+        f"RMQWatcherListener in process 4711, a fork of the scheduler process {scheduler} — the watcher process "
+        "belongs to the scheduler, nothing to start or stop here"
     )
 
 
