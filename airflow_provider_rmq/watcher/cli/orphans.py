@@ -20,7 +20,7 @@ from airflow_provider_rmq.errors import BrokerError, describe
 from airflow_provider_rmq.hooks.rmq import RMQHook
 from airflow_provider_rmq.watcher.cli.output import complain, say, say_json, say_table
 from airflow_provider_rmq.watcher.cli.tables import open_tables
-from airflow_provider_rmq.watcher.dagfiles.scanner import DagFolderScanner
+from airflow_provider_rmq.watcher.dagfiles.scanner import DagFolderScanner, FileReader
 from airflow_provider_rmq.watcher.rows.owned_queues import OwnedQueues, owned_queues
 
 #: Queue type whose deletion the broker itself makes conditional; quorum queues refuse the condition (540 on 3.10).
@@ -77,7 +77,7 @@ def orphans(arguments: Namespace) -> int:
 
 def _names(owned: OwnedQueues) -> frozenset[str]:
     """Every name in use: what rows stand for, and what DAG files declare that have no row yet."""
-    listing = DagFolderScanner(compat.dags_folder).read()
+    listing = DagFolderScanner(compat.dags_folder, compat.unignored_files, FileReader(compat.may_hold_dag)).read()
     if listing.distrust:
         complain(f"only the rows are looked at: {listing.distrust}")
     return owned.pending | owned.sub | {item.key.queue_name for item in listing.declarations}
