@@ -20,7 +20,8 @@ from airflow_provider_rmq.errors import BrokerError, describe
 from airflow_provider_rmq.hooks.rmq import RMQHook
 from airflow_provider_rmq.watcher.cli.output import complain, say, say_json, say_table
 from airflow_provider_rmq.watcher.cli.tables import open_tables
-from airflow_provider_rmq.watcher.dagfiles.scanner import DagFolderScanner, FileReader
+from airflow_provider_rmq.watcher.dagfiles.file_reader import FileReader
+from airflow_provider_rmq.watcher.dagfiles.scanner import DagFolderScanner
 from airflow_provider_rmq.watcher.rows.owned_queues import OwnedQueues, owned_queues
 
 #: Queue type whose deletion the broker itself makes conditional; quorum queues refuse the condition (540 on 3.10).
