@@ -179,7 +179,6 @@ class WatcherLoop:
         cycle.result()
 
     async def _cycle(self) -> None:
-        self._listing = None
         for phase in self.phases:
             if self._stop.is_set():
                 log.info("RMQ Watcher: stop requested — ending this cycle before phase %s", phase.name)
@@ -203,6 +202,7 @@ class WatcherLoop:
             self._schema_ready = True
 
     async def _scan(self) -> None:
+        self._listing = None  # a scan that fails is followed by no sync
         listing = await self.steps.run("scan", self.declarations.read, until=self._stop)
         if listing.distrust:
             self.complaints.error(f"RMQ Watcher: the sync is left out of this cycle: {listing.distrust}")
