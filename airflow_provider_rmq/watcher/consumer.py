@@ -40,7 +40,7 @@ from airflow_provider_rmq.watcher.service.handlers.cooldown import CooldownHandl
 from airflow_provider_rmq.watcher.service.handlers.fire import FireHandler
 from airflow_provider_rmq.watcher.service.handlers.immediate import ImmediateHandler
 from airflow_provider_rmq.watcher.service.handlers.resolving import ResolvingHandler
-from airflow_provider_rmq.watcher.service.loop import CooldownConnection, WatcherLoop
+from airflow_provider_rmq.watcher.service.loop import CooldownConnection, Memory, WatcherLoop
 from airflow_provider_rmq.watcher.service.provisioning import Provisioner
 from airflow_provider_rmq.watcher.service.reconcile import ConsumerSet
 from airflow_provider_rmq.watcher.service.recovery import Probes, Recovery
@@ -80,6 +80,12 @@ def _threads() -> _Threads:
     )
 
 
+@cache
+def _memory() -> Memory:
+    scanner = DagFolderScanner(compat.dags_folder, compat.unignored_files, FileReader(compat.may_hold_dag))
+    return Memory(declarations=scanner)
+
+
 def build_watcher_loop() -> WatcherLoop:
     """A loop that is ready to run; call it inside the event loop that will run it."""
     identity = f"rmq_watcher.{socket.gethostname()}.{os.getpid()}"
@@ -111,7 +117,7 @@ def build_watcher_loop() -> WatcherLoop:
         recreate=partial(pool.recreate, role=Role.CONSUME),
     )
     return WatcherLoop(
-        declarations=DagFolderScanner(compat.dags_folder, compat.unignored_files, FileReader(compat.may_hold_dag)),
+        memory=_memory(),
         session=WatcherSession,
         steps=steps,
         consumers=consumers,

@@ -1,7 +1,7 @@
-"""The two tables, as SQLAlchemy models in the subset that 1.4 and 2 share; reading and writing them is `rows`' part.
+"""The tables, as SQLAlchemy models in the subset that 1.4 and 2 share; reading and writing them is `rows`' part.
 
-Names, columns and the unique key are those of the releases before this one: their rows stay in use. No column has a
-server default, so an insert from outside fills every NOT NULL column.
+Names, columns and the unique key of the first two are those of the releases before this one: their rows stay in use. No
+column has a server default, so an insert from outside fills every NOT NULL column.
 """
 
 from __future__ import annotations
@@ -57,3 +57,18 @@ class RMQConnStatus(WatcherBase):
     last_error = Column(Text, nullable=True)
     last_reconcile_at = Column(DateTime, nullable=True)
     updated_at = Column(DateTime, nullable=False, default=func.now(), onupdate=func.now())
+
+
+class RMQComplaint(WatcherBase):
+    """Something about a declaration that could not be read, by the digest of its text; written by `rows.complaints`."""
+
+    __tablename__ = "rmq_watcher_complaints"
+
+    digest = Column(String(64), primary_key=True)
+    path = Column(Text, nullable=False)
+    line = Column(Integer, nullable=False, default=0)
+    dag_id = Column(String(250), nullable=True)
+    queue_name = Column(String(250), nullable=True)
+    text = Column(Text, nullable=False)
+    first_seen_at = Column(DateTime, nullable=False)
+    seen_at = Column(DateTime, nullable=False)

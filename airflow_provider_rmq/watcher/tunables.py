@@ -45,6 +45,7 @@ class Metric(str, Enum):
     CYCLE_TIMED_OUT = "rmq_watcher.cycle_timed_out"
     CYCLE_STEP_TIMED_OUT = "rmq_watcher.cycle_step_timed_out"
     CYCLE_STEP_SKIPPED = "rmq_watcher.cycle_step_skipped"
+    SYNC_SUPERSEDED = "rmq_watcher.sync_superseded"
     TASKS_ABANDONED = "rmq_watcher.tasks_abandoned"
     PROCESS_RESTARTED = "rmq_watcher.process_restarted"
 

@@ -29,12 +29,12 @@ def metadata_database():
 @pytest.fixture
 def session():
     """A session of Airflow's engine; the tables of the watcher are there and empty."""
-    from airflow_provider_rmq.watcher.models import RMQConnStatus, RMQSubscription, WatcherSession
+    from airflow_provider_rmq.watcher.models import RMQComplaint, RMQConnStatus, RMQSubscription, WatcherSession
     from airflow_provider_rmq.watcher.rows.schema import ensure_schema
 
     with closing(WatcherSession()) as session:
         ensure_schema(session)
-        for model in (RMQSubscription, RMQConnStatus):
+        for model in (RMQSubscription, RMQConnStatus, RMQComplaint):
             session.query(model).delete()
         session.commit()
         yield session

@@ -10,7 +10,7 @@ import ast
 import warnings
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from airflow_provider_rmq.errors import ConfigurationError
 from airflow_provider_rmq.watcher.dagfiles.dag_ids import Constants, Unreadable, dag_id_of, statements
@@ -218,7 +218,7 @@ class _Reader:
         if any(item.exchange and item.key.dag_id == dag_id for item in self.declarations) and declared[0].exchange:
             self._complain(trigger, dag_id, "exchange", "is the second one of this DAG, which is not supported")
             return
-        self.declarations += declared
+        self.declarations += [replace(item, origin=f"{self.path}:{trigger.lineno}") for item in declared]
 
     def _read_dag_id(self, trigger: ast.Call, dag: _DagCall | None) -> str | None:
         try:

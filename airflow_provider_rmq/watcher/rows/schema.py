@@ -1,4 +1,4 @@
-"""Creates the two tables and adds the columns that older releases did not have. Idempotent; blocking."""
+"""Creates the tables and adds the columns that older releases did not have. Idempotent; blocking."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import inspect, text
 
-from airflow_provider_rmq.watcher.models import RMQConnStatus, RMQSubscription, WatcherBase
+from airflow_provider_rmq.watcher.models import RMQComplaint, RMQConnStatus, RMQSubscription, WatcherBase
 
 log = logging.getLogger(__name__)
 
@@ -15,7 +15,7 @@ _TABLES = (RMQSubscription.__table__, RMQConnStatus.__table__)
 
 
 def ensure_schema(session: Any) -> None:
-    """Bring both tables to their present shape; columns added to existing tables are nullable.
+    """Bring the tables to their present shape; columns added to existing tables are nullable.
 
     Two Schedulers may do this at once: whoever comes second finds the work done, or fails and finds it done in the
     next cycle.
@@ -23,7 +23,7 @@ def ensure_schema(session: Any) -> None:
     connection = session.connection()
     WatcherBase.metadata.create_all(connection, checkfirst=True)
     inspector = inspect(connection)
-    for table in _TABLES:
+    for table in (*_TABLES, RMQComplaint.__table__):
         existing = {column["name"] for column in inspector.get_columns(table.name)}
         for column in table.columns:
             if column.name not in existing:
@@ -32,7 +32,7 @@ def ensure_schema(session: Any) -> None:
 
 
 def is_schema_ready(session: Any) -> bool:
-    """Whether both tables have all their columns."""
+    """Whether the tables of subscriptions and connections have all their columns."""
     inspector = inspect(session.connection())
     return all(_has_all_columns(inspector, table) for table in _TABLES)
 
