@@ -24,7 +24,8 @@ from airflow_provider_rmq.broker.window import wait_until_set
 from airflow_provider_rmq.errors import RMQError, describe
 from airflow_provider_rmq.utils.metrics import incr
 from airflow_provider_rmq.watcher.declarations import DeclarationSource, Listing
-from airflow_provider_rmq.watcher.rows.schema import ensure_schema
+from airflow_provider_rmq.watcher.rows.restarts import WorkerStart, note_start
+from airflow_provider_rmq.watcher.rows.schema import SchemaMigration
 from airflow_provider_rmq.watcher.rows.statuses import write_connection_statuses
 from airflow_provider_rmq.watcher.rows.subscriptions import EnabledSubscriptions, enabled_subscriptions
 from airflow_provider_rmq.watcher.rows.sync import sync_declarations
@@ -97,8 +98,10 @@ class WatcherLoop:
     cooldown_conn: CooldownConnection
     read_variable: Callable[[str], str | None] = compat.read_variable
     timing: Timing = field(default_factory=Timing)
+    migration: SchemaMigration = field(default_factory=SchemaMigration)
+    worker_start: WorkerStart | None = None
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
-    _schema_ready: bool = False
+    _start_noted: bool = False
     _listing: Listing | None = None
     _subscriptions: EnabledSubscriptions = field(default_factory=EnabledSubscriptions)
     _served: tuple[Subscription, ...] = ()
@@ -191,9 +194,11 @@ class WatcherLoop:
         self.timing = await self.steps.run("variables", read, bound=VARIABLES_TIMEOUT, until=self._stop)
 
     async def _migrate(self) -> None:
-        if not self._schema_ready:
-            await self._in_session("migrate", ensure_schema)
-            self._schema_ready = True
+        if not self.migration.ready:
+            await self._in_session("migrate", self.migration.attempt)
+        if self.worker_start is not None and not self._start_noted:
+            await self._in_session("note the start", partial(note_start, start=self.worker_start))
+            self._start_noted = True
 
     async def _scan(self) -> None:
         listing = await self.steps.run("scan", self.declarations.read, until=self._stop)
