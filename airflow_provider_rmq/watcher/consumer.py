@@ -30,6 +30,7 @@ from airflow_provider_rmq.utils.executor import BoundedExecutor
 from airflow_provider_rmq.watcher.dagfiles.file_reader import FileReader
 from airflow_provider_rmq.watcher.dagfiles.scanner import DagFolderScanner
 from airflow_provider_rmq.watcher.models import WatcherSession
+from airflow_provider_rmq.watcher.rows.restarts import WorkerStart
 from airflow_provider_rmq.watcher.rows.statuses import write_subscription_statuses
 from airflow_provider_rmq.watcher.service.connection_lookups import ConnectionLookups
 from airflow_provider_rmq.watcher.service.cooldown_windows import CooldownWindows
@@ -86,8 +87,12 @@ def _memory() -> Memory:
     return Memory(declarations=scanner)
 
 
-def build_watcher_loop() -> WatcherLoop:
-    """A loop that is ready to run; call it inside the event loop that will run it."""
+def build_watcher_loop(worker_start: WorkerStart | None = None) -> WatcherLoop:
+    """A loop that is ready to run; call it inside the event loop that will run it.
+
+    Args:
+        worker_start: What the rows are to say of this process's start.
+    """
     identity = f"rmq_watcher.{socket.gethostname()}.{os.getpid()}"
     threads = _threads()
     steps, look_up = threads.steps, threads.lookups.look_up
@@ -127,6 +132,7 @@ def build_watcher_loop() -> WatcherLoop:
         recovery=Recovery(consumers, probes),
         troubles=troubles,
         cooldown_conn=cooldown_conn,
+        worker_start=worker_start,
     )
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 import threading
 import time
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 
 from airflow_provider_rmq.watcher.process.child import LAST_END, RESTARTS, SCHEDULER_PID
 from airflow_provider_rmq.watcher.process.restarts import EXIT_FAILED, EXIT_STOPPED
@@ -94,13 +96,14 @@ class _Preparation:
 
 
 def _watch(waiter: StopWaiter) -> int:
+    started = datetime.now(timezone.utc).replace(tzinfo=None)
     log.info(
         "RMQ Watcher process %d started for the scheduler process %s",
         os.getpid(),
         os.environ.get(SCHEDULER_PID, "unknown"),
     )
     _count_restart()
-    loop = _LoopThread()
+    loop = _LoopThread(started)
     loop.start()
     while loop.is_alive():
         stop = waiter.wait()
@@ -155,8 +158,9 @@ def _parent_in_words(waiter: StopWaiter) -> str:
 class _LoopThread(threading.Thread):
     """Runs the watcher's event loop; makes a new one when a loop fails."""
 
-    def __init__(self) -> None:
+    def __init__(self, started: datetime) -> None:
         super().__init__(name="rmq-watcher-loop", daemon=True)
+        self._process_start = started
         self._stop_asked = threading.Event()
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -187,6 +191,7 @@ class _LoopThread(threading.Thread):
 
     async def _main(self) -> None:
         from airflow_provider_rmq.watcher.consumer import build_watcher_loop  # noqa: PLC0415 - imports Airflow
+        from airflow_provider_rmq.watcher.rows.restarts import WorkerStart  # noqa: PLC0415 - and SQLAlchemy
 
         stop = asyncio.Event()
         with self._lock:
@@ -194,10 +199,22 @@ class _LoopThread(threading.Thread):
         if self._stop_asked.is_set():
             stop.set()
         try:
-            await build_watcher_loop().run(stop)
+            start = WorkerStart(
+                hostname=socket.gethostname(),
+                scheduler_pid=_number(SCHEDULER_PID),
+                restarts=_number(RESTARTS),
+                last_end=os.environ.get(LAST_END, ""),
+                at=self._process_start,
+            )
+            await build_watcher_loop(start).run(stop)
         finally:
             with self._lock:
                 self._loop = self._stop_in_loop = None
+
+
+def _number(variable: str) -> int:
+    text = os.environ.get(variable, "")
+    return int(text) if text.isdigit() else 0
 
 
 def _leave(code: int) -> None:

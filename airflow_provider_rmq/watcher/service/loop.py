@@ -27,7 +27,8 @@ from airflow_provider_rmq.watcher.declarations import Complaint, DeclarationSour
 from airflow_provider_rmq.watcher.orphan_tracker import OwnQueue
 from airflow_provider_rmq.watcher.rows.complaints import ComplaintStore
 from airflow_provider_rmq.watcher.rows.owned_queues import owned_queues
-from airflow_provider_rmq.watcher.rows.schema import ensure_schema
+from airflow_provider_rmq.watcher.rows.restarts import WorkerStart, note_start
+from airflow_provider_rmq.watcher.rows.schema import SchemaMigration
 from airflow_provider_rmq.watcher.rows.statuses import write_connection_statuses
 from airflow_provider_rmq.watcher.rows.subscriptions import EnabledSubscriptions, enabled_subscriptions
 from airflow_provider_rmq.watcher.rows.sync import DeclarationSync
@@ -120,8 +121,10 @@ class WatcherLoop:
     read_variable: Callable[[str], str | None] = compat.read_variable
     complaints: CycleComplaints = field(default_factory=lambda: CycleComplaints(log))
     timing: Timing = field(default_factory=Timing)
+    migration: SchemaMigration = field(default_factory=SchemaMigration)
+    worker_start: WorkerStart | None = None
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
-    _schema_ready: bool = False
+    _start_noted: bool = False
     _listing: Listing | None = None
     _subscriptions: EnabledSubscriptions = field(default_factory=EnabledSubscriptions)
     _served: tuple[Subscription, ...] = ()
@@ -215,9 +218,11 @@ class WatcherLoop:
         self.timing = await self.steps.run("variables", read, bound=VARIABLES_TIMEOUT, until=self._stop)
 
     async def _migrate(self) -> None:
-        if not self._schema_ready:
-            await self._in_session("migrate", ensure_schema)
-            self._schema_ready = True
+        if not self.migration.ready:
+            await self._in_session("migrate", self.migration.attempt)
+        if self.worker_start is not None and not self._start_noted:
+            await self._in_session("note the start", partial(note_start, start=self.worker_start))
+            self._start_noted = True
 
     async def _scan(self) -> None:
         self._listing = None  # a scan that fails is followed by no sync
@@ -263,7 +268,7 @@ class WatcherLoop:
     async def _report_orphans(self) -> None:
         owned = await self._in_session("owned queues", owned_queues)
         pending = {OwnQueue(self.cooldown_conn.conn_id, name) for name in owned.pending}
-        bound = {OwnQueue(key.conn_id, key.queue_name) for key in self._extras.exchanges}
+        bound = {OwnQueue(key.conn_id, key.queue_name) for key in self.memory.extras.exchanges}
         self._orphans.report(self._provisioned.queues, pending | bound)
 
     async def _report(self) -> None:

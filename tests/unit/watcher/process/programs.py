@@ -39,8 +39,11 @@ async def run(stop):
     say("looping")
     await loop(stop)
 consumer = types.ModuleType("consumer")
-consumer.build_watcher_loop = lambda: types.SimpleNamespace(run=run)
+consumer.build_watcher_loop = lambda start: types.SimpleNamespace(run=run)
 sys.modules["airflow_provider_rmq.watcher.consumer"] = consumer
+restarts = types.ModuleType("restarts")
+restarts.WorkerStart = lambda **given: given
+sys.modules["airflow_provider_rmq.watcher.rows.restarts"] = restarts
 metrics = types.ModuleType("metrics")
 metrics.incr = lambda name: say("counted " + name)
 sys.modules["airflow_provider_rmq.utils.metrics"] = metrics
