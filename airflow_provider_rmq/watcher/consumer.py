@@ -30,6 +30,7 @@ from airflow_provider_rmq.utils.executor import BoundedExecutor
 from airflow_provider_rmq.watcher.dagfiles.file_reader import FileReader
 from airflow_provider_rmq.watcher.dagfiles.scanner import DagFolderScanner
 from airflow_provider_rmq.watcher.models import WatcherSession
+from airflow_provider_rmq.watcher.rows.restarts import WorkerStart
 from airflow_provider_rmq.watcher.rows.statuses import write_subscription_statuses
 from airflow_provider_rmq.watcher.service.connection_lookups import ConnectionLookups
 from airflow_provider_rmq.watcher.service.cooldown_windows import CooldownWindows
@@ -39,6 +40,7 @@ from airflow_provider_rmq.watcher.service.exchange_mode import ExchangeModeProvi
 from airflow_provider_rmq.watcher.service.handlers.cooldown import CooldownHandler
 from airflow_provider_rmq.watcher.service.handlers.fire import FireHandler
 from airflow_provider_rmq.watcher.service.handlers.immediate import ImmediateHandler
+from airflow_provider_rmq.watcher.service.handlers.resolving import ResolvingHandler
 from airflow_provider_rmq.watcher.service.loop import CooldownConnection, Memory, WatcherLoop
 from airflow_provider_rmq.watcher.service.provisioning import Provisioner
 from airflow_provider_rmq.watcher.service.reconcile import ConsumerSet
@@ -85,8 +87,12 @@ def _memory() -> Memory:
     return Memory(declarations=scanner)
 
 
-def build_watcher_loop() -> WatcherLoop:
-    """A loop that is ready to run; call it inside the event loop that will run it."""
+def build_watcher_loop(worker_start: WorkerStart | None = None) -> WatcherLoop:
+    """A loop that is ready to run; call it inside the event loop that will run it.
+
+    Args:
+        worker_start: What the rows are to say of this process's start.
+    """
     identity = f"rmq_watcher.{socket.gethostname()}.{os.getpid()}"
     threads = _threads()
     steps, look_up = threads.steps, threads.lookups.look_up
@@ -126,6 +132,7 @@ def build_watcher_loop() -> WatcherLoop:
         recovery=Recovery(consumers, probes),
         troubles=troubles,
         cooldown_conn=cooldown_conn,
+        worker_start=worker_start,
     )
 
 
@@ -156,6 +163,9 @@ class _TaskFactory:
             handler = CooldownHandler(consumed, self.windows.of(key.dag_id), judge, stop)
         else:
             handler = ImmediateHandler(consumed, self.starter, judge)
+        named = judge.message_filter.filter_callable
+        if isinstance(named, str):
+            handler = ResolvingHandler(named, handler)
         return self._task(consumed, source, handler, stop, WINDOW)
 
     def _source(self, conn_id: str, queue_name: str, name: str, window: int) -> QueueSource:

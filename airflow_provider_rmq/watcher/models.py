@@ -1,7 +1,8 @@
 """The tables, as SQLAlchemy models in the subset that 1.4 and 2 share; reading and writing them is `rows`' part.
 
-Names, columns and the unique key of the first two are those of the releases before this one: their rows stay in use. No
-column has a server default, so an insert from outside fills every NOT NULL column.
+Names, columns and unique key of the first two are those of the releases before this one: their rows stay in use. A new
+column must be nullable: `rows.schema` adds it to tables that exist. No column has a server default, so an insert from
+outside fills every NOT NULL column.
 """
 
 from __future__ import annotations
@@ -72,3 +73,15 @@ class RMQComplaint(WatcherBase):
     text = Column(Text, nullable=False)
     first_seen_at = Column(DateTime, nullable=False)
     seen_at = Column(DateTime, nullable=False)
+
+
+class RMQWatcherRestart(WatcherBase):
+    """How often the worker below one Scheduler was started again; no row where it never was."""
+
+    __tablename__ = "rmq_watcher_restart"
+
+    hostname = Column(String(250), primary_key=True)
+    scheduler_pid = Column(Integer, primary_key=True, autoincrement=False)
+    restarts = Column(Integer, nullable=False)
+    last_end = Column(String(250), nullable=True)
+    restarted_at = Column(DateTime, nullable=False)

@@ -24,13 +24,17 @@ from airflow_provider_rmq.broker.window import wait_until_set
 from airflow_provider_rmq.errors import RMQError, describe
 from airflow_provider_rmq.utils.metrics import incr
 from airflow_provider_rmq.watcher.declarations import Complaint, DeclarationSource, Listing
+from airflow_provider_rmq.watcher.orphan_tracker import OwnQueue
 from airflow_provider_rmq.watcher.rows.complaints import ComplaintStore
-from airflow_provider_rmq.watcher.rows.schema import ensure_schema
+from airflow_provider_rmq.watcher.rows.owned_queues import owned_queues
+from airflow_provider_rmq.watcher.rows.restarts import WorkerStart, note_start
+from airflow_provider_rmq.watcher.rows.schema import SchemaMigration
 from airflow_provider_rmq.watcher.rows.statuses import write_connection_statuses
 from airflow_provider_rmq.watcher.rows.subscriptions import EnabledSubscriptions, enabled_subscriptions
 from airflow_provider_rmq.watcher.rows.sync import DeclarationSync
 from airflow_provider_rmq.watcher.service.complaints import CycleComplaints
 from airflow_provider_rmq.watcher.service.declared_extras import DeclaredExtras
+from airflow_provider_rmq.watcher.service.orphans import OrphanReports
 from airflow_provider_rmq.watcher.service.provisioning import Provisioned, Provisioner
 from airflow_provider_rmq.watcher.service.reconcile import ConsumerSet
 from airflow_provider_rmq.watcher.service.recovery import Recovery
@@ -117,8 +121,10 @@ class WatcherLoop:
     read_variable: Callable[[str], str | None] = compat.read_variable
     complaints: CycleComplaints = field(default_factory=lambda: CycleComplaints(log))
     timing: Timing = field(default_factory=Timing)
+    migration: SchemaMigration = field(default_factory=SchemaMigration)
+    worker_start: WorkerStart | None = None
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
-    _schema_ready: bool = False
+    _start_noted: bool = False
     _listing: Listing | None = None
     _subscriptions: EnabledSubscriptions = field(default_factory=EnabledSubscriptions)
     _served: tuple[Subscription, ...] = ()
@@ -126,6 +132,7 @@ class WatcherLoop:
     _provisioned: Provisioned = field(default_factory=Provisioned)
     _reports: dict[str, ConnectionReport] = field(default_factory=dict)
     _progress: _Progress = field(default_factory=_Progress)
+    _orphans: OrphanReports = field(default_factory=OrphanReports)
 
     @property
     def phases(self) -> tuple[Phase, ...]:
@@ -139,6 +146,7 @@ class WatcherLoop:
             Phase("provision", self._provision),
             Phase("reconcile", self._reconcile),
             Phase("liveness", self._check_liveness),
+            Phase("orphans", self._report_orphans),
             Phase("report", self._report),
         )
 
@@ -192,7 +200,6 @@ class WatcherLoop:
         cycle.result()
 
     async def _cycle(self) -> None:
-        self._listing = None
         for phase in self.phases:
             if self._stop.is_set():
                 log.info("RMQ Watcher: stop requested — ending this cycle before phase %s", phase.name)
@@ -211,11 +218,14 @@ class WatcherLoop:
         self.timing = await self.steps.run("variables", read, bound=VARIABLES_TIMEOUT, until=self._stop)
 
     async def _migrate(self) -> None:
-        if not self._schema_ready:
-            await self._in_session("migrate", ensure_schema)
-            self._schema_ready = True
+        if not self.migration.ready:
+            await self._in_session("migrate", self.migration.attempt)
+        if self.worker_start is not None and not self._start_noted:
+            await self._in_session("note the start", partial(note_start, start=self.worker_start))
+            self._start_noted = True
 
     async def _scan(self) -> None:
+        self._listing = None  # a scan that fails is followed by no sync
         listing = await self.steps.run("scan", self.memory.declarations.read, until=self._stop)
         if listing.distrust:
             self.complaints.error(f"RMQ Watcher: the sync is left out of this cycle: {listing.distrust}")
@@ -254,6 +264,12 @@ class WatcherLoop:
 
     async def _check_liveness(self) -> None:
         self._reports = await self.recovery.check(self._subscriptions.conn_ids)
+
+    async def _report_orphans(self) -> None:
+        owned = await self._in_session("owned queues", owned_queues)
+        pending = {OwnQueue(self.cooldown_conn.conn_id, name) for name in owned.pending}
+        bound = {OwnQueue(key.conn_id, key.queue_name) for key in self.memory.extras.exchanges}
+        self._orphans.report(self._provisioned.queues, pending | bound)
 
     async def _report(self) -> None:
         self.statuses.repeat_all()

@@ -1,0 +1,1 @@
+"""Our tables on every database that Airflow supports, from every shape an older release left behind."""
