@@ -3,10 +3,10 @@
 PY := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-integration test-faults lint format venv lock clean
+.PHONY: help demo test test-unit test-integration test-rabbitmq4 test-faults lint format venv lock clean
 
 help: ## list the commands
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS='	' read -r name text; do printf '  make %-18s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | while IFS='	' read -r name text; do printf '  make %-18s %s\n' "$$name" "$$text"; done
 
 demo: venv ## a message starts a DAG: broker, Airflow, one order (ONCE=1 ends by itself)
 	@exec $(PY) -m demo
@@ -19,6 +19,9 @@ test-unit: venv ## tests/ only, no services (ARGS=... goes to pytest)
 
 test-integration: venv ## integration/ only, on private services (ARGS=... goes to pytest)
 	@exec $(PY) -m tools.run_tests --only integration -- $(ARGS)
+
+test-rabbitmq4: venv ## all of integration/surface on RabbitMQ 4.0 (ARGS=... goes to pytest)
+	@exec $(PY) -m tools.run_tests --only other-rabbitmq -- $(or $(ARGS),-q)
 
 test-faults: venv ## every fault test, the slow ones too, with their figures (ARGS=... goes to pytest)
 	@exec $(PY) -m tools.run_tests --only integration -- -m "fault or slow_fault" $(ARGS)

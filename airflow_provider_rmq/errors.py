@@ -29,6 +29,10 @@ class QueueMissing(BrokerError):
     """The queue does not exist."""
 
 
+class UndecodableMessage(BrokerError):
+    """Headers of a message that no rule can read; it is unsettled, so no filter decides and nothing deletes it."""
+
+
 class TopologyConflict(BrokerError):
     """A queue or exchange exists with other properties; name it and do not retry hot."""
 
@@ -62,10 +66,6 @@ class PublishFailed(BrokerError):
 
 class Unroutable(PublishFailed):
     """A published message came back: no queue took it."""
-
-
-class UndecodableMessage(BrokerError):
-    """A message's properties cannot be decoded, so nothing can be decided about it; it stays in its queue."""
 
 
 class ManagementUnavailable(BrokerError):

@@ -16,12 +16,24 @@ import pytest
 
 from integration.lab.airflow import AirflowHome, AirflowSettings, rmq_connection
 from integration.lab.broker_lab import BrokerLab
+from integration.lab.lab_state import LabSettings
 from integration.lab.postgres import create_database, drop_database
 from integration.vhost import Vhost
 
 HERE = Path(__file__).parent
 BROKER, MANAGEMENT, POSTGRES = "RMQ_TEST_URL", "RMQ_TEST_MANAGEMENT_URL", "RMQ_TEST_POSTGRES_URL"
+SERIES = "RMQ_TEST_SERIES"
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which RabbitMQ the tests ran on."""
+    url = os.environ.get(BROKER)
+    if url and not terminalreporter.config.option.collectonly:
+        try:
+            terminalreporter.write_line(f"integration: ran on RabbitMQ {Vhost(url).server_version()}")
+        except Exception as error:  # noqa: BLE001 - the tests have said what they had to say
+            terminalreporter.write_line(f"integration: the broker's version is not known: {error!r}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -138,5 +150,5 @@ def airflow_home(
 def broker_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerLab]:
     """A broker of this module's own, to be killed, frozen and alarmed; the others' broker stays untouched."""
     with BrokerLab(tmp_path_factory.mktemp("broker")) as lab:
-        lab.up()
+        lab.up(LabSettings(series=os.environ.get(SERIES) or None))
         yield lab

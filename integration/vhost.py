@@ -35,6 +35,12 @@ class Vhost:
             if connection.is_open:
                 connection.close()
 
+    def server_version(self) -> str:
+        """Return the version of the RabbitMQ behind the URL."""
+        with self.channel() as channel:
+            properties = channel.connection._impl.server_properties or {}
+            return str(properties.get("version", "?"))
+
     def declare(self, queue: str, *, durable: bool = True, arguments: Mapping[str, Any] | None = None) -> str:
         """Make a queue and return its name."""
         with self.channel() as channel:

@@ -11,9 +11,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from integration.lab.broker_lab import BrokerLab
+from integration.lab.lab_state import LabSettings
 from integration.lab.postgres import Postgres
 
 BROKER, MANAGEMENT, POSTGRES = "RMQ_TEST_URL", "RMQ_TEST_MANAGEMENT_URL", "RMQ_TEST_POSTGRES_URL"
+#: "3.10" or "4.0" for every private broker of the run; without it what the machine has or its release offers.
+SERIES = "RMQ_TEST_SERIES"
 
 
 def note(text: str) -> None:
@@ -29,7 +32,7 @@ def services(folder: Path, given: Mapping[str, str]) -> Iterator[dict[str, str]]
         if not given.get(BROKER):
             lab = BrokerLab(folder / "broker", note=note)
             stack.callback(lab.down)
-            lab.up()
+            lab.up(LabSettings(series=given.get(SERIES) or None))
             vhost = f"rmqtest-{secrets.token_hex(4)}"
             lab.management().create_vhost(vhost)
             variables.update({BROKER: lab.amqp_url(vhost=vhost), MANAGEMENT: lab.management_url()})

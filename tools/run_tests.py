@@ -20,12 +20,16 @@ from pathlib import Path
 from types import FrameType
 
 from integration.lab.folder import fresh_folder
+from integration.lab.installs import ensure_installed
 from integration.lab.processes import LabError, adopt_orphans, end_all_children, family
 from integration.lab.waiting import NotInTimeError
 from tools.private_services import services
 
 PROJECT = Path(__file__).resolve().parents[1]
-PARTS = ("lint", "unit", "integration")
+PARTS = ("lint", "unit", "integration", "other-rabbitmq")
+#: The other series that is supported, and the tests whose answer differs most between the two.
+OTHER_SERIES = "4.0"
+TELLING = "test_foreign_headers or test_publish_confirmed or test_consume_operator or test_sensor_poke"
 TOTAL_SECONDS = 25 * 60
 SECONDS_PER_TEST = 300
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -121,16 +125,35 @@ def run_parts(runner: Runner, parts: Sequence[str], words: Sequence[str]) -> Non
             runner.run(name, command)
     if "unit" in parts:
         runner.run("pytest tests", [*PYTHON, "pytest", "tests", *words])
+    limits = ["--timeout", str(SECONDS_PER_TEST), "--durations", "5"]
     if "integration" in parts:
         name = "pytest integration"
-        limits = ["--timeout", str(SECONDS_PER_TEST), "--durations", "5"]
-        if "-m" not in words:
-            limits += ["-m", "not slow_fault"]
+        quick = [] if "-m" in words else ["-m", "not slow_fault"]
         try:
             with fresh_folder(PROJECT / ".test", "make test") as folder, services(folder, os.environ) as variables:
-                runner.run(name, [*PYTHON, "pytest", "integration", *limits, *words], variables)
+                runner.run(name, [*PYTHON, "pytest", "integration", *limits, *quick, *words], variables)
         except (LabError, NotInTimeError, OSError) as error:
             runner.failed(name, str(error))
+    if "other-rabbitmq" in parts:
+        run_on_other_series(runner, [*limits, *(words or ["-k", TELLING])])
+
+
+def run_on_other_series(runner: Runner, words: Sequence[str]) -> None:
+    """Run a part of `integration/surface` on the other series, where this machine has it or can get it."""
+    name = f"pytest integration/surface on RabbitMQ {OTHER_SERIES}"
+    given = {key: value for key, value in os.environ.items() if not key.startswith("RMQ_TEST_")}
+    given["RMQ_TEST_SERIES"] = OTHER_SERIES
+    try:
+        ensure_installed(OTHER_SERIES)
+    except (LabError, OSError) as error:
+        print(f"\n== {name}\nskipped, this machine cannot have it: {error}", flush=True)
+        return
+    try:
+        with fresh_folder(PROJECT / ".test", "make test") as folder, services(folder, given) as variables:
+            environment = {**variables, "RMQ_TEST_SERIES": OTHER_SERIES}
+            runner.run(name, [*PYTHON, "pytest", "integration/surface", *words], environment)
+    except (LabError, NotInTimeError, OSError) as error:
+        runner.failed(name, str(error))
 
 
 def main() -> int:

@@ -16,13 +16,19 @@ from uuid import uuid4
 
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
 from aio_pika.exceptions import AMQPError, ChannelClosed, ChannelNotFoundEntity
-from aiormq.exceptions import ChannelAccessRefused, ChannelInvalidStateError
+from aiormq.exceptions import (
+    ChannelAccessRefused,
+    ChannelInvalidStateError,
+    ChannelLockedResource,
+    ChannelPreconditionFailed,
+    ConnectionNotImplemented,
+)
 
 from airflow_provider_rmq.broker.deadlines import call_with_timeout
 from airflow_provider_rmq.broker.pool import ConnectionPool
-from airflow_provider_rmq.broker.readable_frames import enveloped, undecodable_reason
+from airflow_provider_rmq.broker.refusals import Operation, refusal
+from airflow_provider_rmq.broker.undecodable import undecodable_reason
 from airflow_provider_rmq.errors import (
-    AccessRefused,
     AlreadySettled,
     BrokerError,
     ConnectionLost,
@@ -118,6 +124,15 @@ class QueueAttachment:
         self.tag, self.since = new, time.monotonic()
         await self._call(self._queue.cancel(old))
 
+    async def stop(self) -> None:
+        """End the consumer; what is unsettled stays with the channel, and nothing more is delivered on it.
+
+        Raises:
+            BrokerError: The broker or the link refused.
+        """
+        if self._queue is not None:
+            await self._call(self._queue.cancel(self.tag))
+
     def finish(self) -> None:
         """End the iteration after the delivery that is being handed over; what is unsettled goes back."""
         self._finished = True
@@ -190,22 +205,17 @@ class QueueDelivery:
 
     def __init__(self, incoming: AbstractIncomingMessage, queue_name: str, rpc_timeout: float) -> None:
         """Wrap what the client library delivered."""
-        headers = dict(incoming.headers or {})
-        opened = enveloped(headers)
-        properties: Any = incoming if opened is None else opened
-        self.undecodable = None if opened is None else undecodable_reason(opened)
-        if opened is not None:
-            headers = dict(getattr(opened, "headers", None) or {})
+        self.undecodable = undecodable_reason(incoming.headers)
         self.message = Message(
             body=incoming.body,
-            headers=headers,
+            headers=dict(incoming.headers or {}),
             routing_key=incoming.routing_key or "",
             exchange=incoming.exchange or "",
             queue=queue_name,
-            message_id=getattr(properties, "message_id", None),
+            message_id=incoming.message_id,
             redelivered=bool(incoming.redelivered),
-            content_encoding=getattr(properties, "content_encoding", None),
-            properties=properties,
+            content_encoding=incoming.content_encoding,
+            properties=incoming,
         )
         self._incoming = incoming
         self._queue_name = queue_name
@@ -244,11 +254,9 @@ async def answered(awaitable: Awaitable[T], bound: float, queue_name: str) -> T:
         raise ConnectionLost(f"queue {queue_name}: the broker gave no answer within {bound:g} s") from error
     except ChannelNotFoundEntity as error:
         raise QueueMissing(f"queue {queue_name} does not exist: {describe(error)}") from error
-    except ChannelAccessRefused as error:
-        raise AccessRefused(
-            f"the broker's user may not read queue {queue_name}; the read permission of its vhost must match the "
-            f"name (rabbitmqctl set_permissions): {describe(error)}"
-        ) from error
+    except (ChannelAccessRefused, ChannelLockedResource, ChannelPreconditionFailed, ConnectionNotImplemented) as error:
+        taking = Operation(what=f"consume from queue {queue_name!r}", queue_permission="read")
+        raise (refusal(error, taking) or ConnectionLost(f"queue {queue_name}: {describe(error)}")) from error
     except (AMQPError, ChannelClosed, ChannelInvalidStateError, OSError, RuntimeError) as error:
         raise ConnectionLost(f"queue {queue_name}: {describe(error)}") from error
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from airflow_provider_rmq.broker.attachment import QueueDelivery, QueueSource
 from airflow_provider_rmq.broker.polling import poll_queue
 from airflow_provider_rmq.broker.pool import ConnectionPool
+from airflow_provider_rmq.broker.queue_facts import warn_of_limit
+from airflow_provider_rmq.broker.settings import ConnectionSettings
 from airflow_provider_rmq.errors import BrokerError, QueueMissing, UndecodableMessage, describe
 from airflow_provider_rmq.messages.backoff import Backoff
 from airflow_provider_rmq.messages.judge import Judgement, MessageJudge
@@ -22,7 +24,7 @@ from airflow_provider_rmq.messages.settlement import FilterVerdict, Settlement
 
 logger = logging.getLogger("airflow.task")
 
-#: Messages looked at in one poll, and deliveries in flight to a consumer.
+#: Messages looked at in one poll, and held by a consumer.
 WINDOW = 100
 #: Seconds before rejected messages go back; doubled while nothing matches.
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
@@ -46,8 +48,9 @@ class _Held:
             UndecodableMessage: It cannot be judged; it goes back with its channel.
         """
         if delivery.undecodable is not None:
+            queue_name = delivery.message.queue
             raise UndecodableMessage(
-                f"queue {delivery.message.queue}: a message's header cannot be decoded: {delivery.undecodable}"
+                f"queue {queue_name!r}: the header cannot be decoded, the message stays: {delivery.undecodable}"
             )
         judgement = self.judge.judge(delivery.message)
         if judgement.verdict is FilterVerdict.MATCH:
@@ -104,6 +107,9 @@ class MatchWait:
                 pause = absence.next_pause(error)
             await asyncio.sleep(pause)
 
+    async def _settings(self) -> ConnectionSettings:
+        return (await self.pool.connection(self.conn_id)).settings
+
     async def _poll_once(self, open_until_settled: AsyncExitStack) -> QueueDelivery | None:
         async with AsyncExitStack() as stack:
             poll = await stack.enter_async_context(poll_queue(self.pool, self.conn_id, self.queue_name))
@@ -116,13 +122,16 @@ class MatchWait:
                 if await held.decide(delivery):
                     found = delivery
                     break
+            if held.deliveries:
+                await warn_of_limit(await self._settings(), self.queue_name)
             await held.release()
             if found is not None:
                 open_until_settled.push_async_exit(stack.pop_all())
             return found
 
     async def _consume_once(self, open_until_settled: AsyncExitStack, absence: _Absence) -> QueueDelivery:
-        source = QueueSource(self.pool, self.conn_id, self.queue_name, "rmq_trigger", WINDOW)
+        # One delivery at a time: what is handed over and never looked at would go back, and count as a delivery.
+        source = QueueSource(self.pool, self.conn_id, self.queue_name, "rmq_trigger", 1)
         async with AsyncExitStack() as stack:
             attachment = await stack.enter_async_context(source.attach())
             absence.ended()
@@ -137,16 +146,22 @@ class MatchWait:
                         await asyncio.wait({arriving}, timeout=left)
                         if not arriving.done():
                             release_at = None
+                            await warn_of_limit(await self._settings(), self.queue_name)
                             await held.release()
                 finally:
                     arriving.cancel()
                 delivery = arriving.result()
                 if await held.decide(delivery):
+                    await attachment.stop()  # first, or what goes back would come again
                     await held.release()
                     open_until_settled.push_async_exit(stack.pop_all())
                     return delivery
-                if held.deliveries and release_at is None:
+                if not held.deliveries:
+                    continue
+                if release_at is None:
                     release_at = loop.time() + pauses.next()
+                if held.deliveries[-1][0] is delivery and len(held.deliveries) < WINDOW:
+                    await attachment.set_prefetch(1)  # a new consumer, which the held delivery does not count for
 
 
 class _Absence:
@@ -180,12 +195,11 @@ class _Absence:
         Raises:
             BrokerError: The same, when waiting longer is pointless.
         """
-        if isinstance(error, UndecodableMessage):
-            raise error
         now = asyncio.get_running_loop().time()
         self._failures += 1
         self._since = now if self._since is None else self._since
-        is_hopeless = "NOT_IMPLEMENTED" in str(error)  # a stream queue refuses to be polled, at every attempt
+        # A stream queue refuses to be polled, and a header stays as unreadable as it is, at every attempt.
+        is_hopeless = isinstance(error, UndecodableMessage) or "NOT_IMPLEMENTED" in str(error)
         gone_too_long = now - self._since > LONGEST_ABSENCE
         never_came = not self._was_there and self._failures >= FIRST_ATTEMPTS
         if is_hopeless or gone_too_long or never_came:

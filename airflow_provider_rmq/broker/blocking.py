@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
 import pika.exceptions
-from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
+from pika.adapters.blocking_connection import BlockingChannel
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
-from airflow_provider_rmq.broker.pika_connection import open_connection
-from airflow_provider_rmq.broker.refusals import Operation, explain_connection, refusal
+from airflow_provider_rmq.broker.pika_connection import BoundedConnection, open_connection
+from airflow_provider_rmq.broker.queue_facts import exclusive_owner
+from airflow_provider_rmq.broker.refusals import Operation, explain_connection, locked_queue, refusal
 from airflow_provider_rmq.broker.settings import ConnectionSettings
 from airflow_provider_rmq.errors import BrokerError, ConfigurationError, ConnectionLost, describe
 
@@ -99,7 +100,7 @@ class BlockingSession:
         self.qos = qos
         self._retry_count = retry_count
         self._retry_delay = retry_delay
-        self._connection: BlockingConnection | None = None
+        self._connection: BoundedConnection | None = None
         self._channel: BlockingChannel | None = None
         self._last_use = 0.0
         self._settlements = 0
@@ -111,7 +112,7 @@ class BlockingSession:
             self._settings = self._load_settings()
         return self._settings
 
-    def connection(self) -> BlockingConnection:
+    def connection(self) -> BoundedConnection:
         """The open connection; opened, or opened again, where there is none.
 
         Raises:
@@ -180,7 +181,9 @@ class BlockingSession:
             raise error
         translated = refusal(error, operation)
         if translated is not None:
-            raise translated from error
+            locked = locked_queue(error)
+            owner = exclusive_owner(self.settings, locked) if locked else None
+            raise (type(translated)(f"{translated}. It belongs to {owner}") if owner else translated) from error
         if isinstance(error, CONNECTION_ERRORS):
             raise ConnectionLost(
                 f"{operation.what}: the connection to the broker was lost ({describe(error)}). Code that runs longer "
@@ -201,7 +204,7 @@ class BlockingSession:
         except Exception as error:  # noqa: BLE001 - nobody waits for the answer, and the socket closes either way
             logger.warning("Closing the AMQP connection of %s failed: %s", self.settings.conn_id, describe(error))
 
-    def _is_alive(self, connection: BlockingConnection) -> bool:
+    def _is_alive(self, connection: BoundedConnection) -> bool:
         if not connection.is_open:
             return False
         if time.monotonic() - self._last_use < IDLE_LIMIT:
@@ -212,7 +215,7 @@ class BlockingSession:
             logger.info("The idle AMQP connection of %s was lost: %s", self.settings.conn_id, describe(error))
         return bool(connection.is_open)
 
-    def _connect(self) -> BlockingConnection:
+    def _connect(self) -> BoundedConnection:
         attempts = Retrying(
             stop=stop_after_attempt(max(self._retry_count, 1)),
             wait=wait_exponential(multiplier=self._retry_delay, max=MAX_RETRY_PAUSE),
@@ -222,7 +225,7 @@ class BlockingSession:
         )
         return attempts(self._connect_to_any)
 
-    def _connect_to_any(self) -> BlockingConnection:
+    def _connect_to_any(self) -> BoundedConnection:
         """Try each endpoint in turn; the error of the last one counts."""
         failure: Exception | None = None
         for endpoint in self.settings.endpoints:

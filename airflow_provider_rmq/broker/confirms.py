@@ -15,8 +15,8 @@ from enum import Enum
 from typing import Any
 
 import pika.exceptions
-from pika.adapters.blocking_connection import BlockingConnection
 
+from airflow_provider_rmq.broker.pika_connection import BoundedConnection
 from airflow_provider_rmq.broker.properties import Properties
 from airflow_provider_rmq.broker.publish_frames import PublishFrames
 from airflow_provider_rmq.broker.refusals import Operation, refusal
@@ -69,7 +69,7 @@ class ConfirmingChannel:
             resource alarm answers late, so this is the time a publisher may stay blocked.
     """
 
-    def __init__(self, connection: BlockingConnection, patience: float) -> None:
+    def __init__(self, connection: BoundedConnection, patience: float) -> None:
         self._connection = connection
         self._patience = patience
         self._channel = connection.channel()
@@ -150,7 +150,8 @@ class ConfirmingChannel:
             deadline = time.monotonic() + self._patience
             wake_up = self._connection.call_later(self._patience, _nothing)
             try:
-                self._flush(_progress(batch, before, at_most, deadline))
+                with self._connection.waiting_on_purpose():
+                    self._flush(_progress(batch, before, at_most, deadline))
             finally:
                 if self._connection.is_open:
                     self._connection.remove_timeout(wake_up)

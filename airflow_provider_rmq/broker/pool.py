@@ -20,8 +20,8 @@ import aio_pika
 from aio_pika.abc import AbstractConnection
 from yarl import URL
 
+from airflow_provider_rmq.broker.aio_connection import ReadingConnection
 from airflow_provider_rmq.broker.deadlines import call_with_timeout
-from airflow_provider_rmq.broker.readable_frames import ReadableConnection
 from airflow_provider_rmq.broker.settings import DEFAULT_CONNECT_TIMEOUT, ConnectionSettings
 from airflow_provider_rmq.errors import BrokerError, ConnectionLost, describe
 
@@ -131,7 +131,7 @@ class ConnectionPool:
                     URL(settings.url(endpoint)).update_query(name=f"{self.name} {conn_id} {role.value}"),
                     timeout=settings.connect_timeout,
                     ssl_context=ssl_context,
-                    connection_class=ReadableConnection,
+                    connection_class=ReadingConnection,
                 )
             except (OSError, asyncio.TimeoutError, aio_pika.exceptions.AMQPError) as error:
                 failures.append(f"{endpoint.host}:{endpoint.port}: {describe(error)}")

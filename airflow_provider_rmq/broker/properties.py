@@ -20,7 +20,8 @@ from airflow_provider_rmq.broker.field_tables import (
     encode_short_string,
     encode_table,
 )
-from airflow_provider_rmq.errors import ConfigurationError
+from airflow_provider_rmq.broker.undecodable import UndecodableHeaders
+from airflow_provider_rmq.errors import ConfigurationError, describe
 
 #: Milliseconds; RabbitMQ refuses a larger expiration.
 MAX_EXPIRATION = 2**32 - 1
@@ -46,15 +47,9 @@ _FIELDS = (
     ("cluster_id", _TEXT),
 )
 _FIRST_FLAG = 15
+#: Says that a second word of flags follows.
+_MORE_FLAGS = 1
 _LAYOUTS = {_OCTET: ">B", _TIMESTAMP: ">Q"}
-
-
-class UndecodableHeaders(dict[Any, Any]):
-    """Stands for a header table that no rule can read; empty, with the reason."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__()
-        self.reason = reason
 
 
 class Properties(pika.BasicProperties):
@@ -68,8 +63,19 @@ class Properties(pika.BasicProperties):
         return cls(**{name: getattr(properties, name) for name, _ in _FIELDS})
 
     def decode(self, encoded: bytes, offset: int = 0) -> Properties:
-        """Read the properties of a content header."""
+        """Read the properties of a content header; of one that cannot be read there is only the reason, as headers."""
+        try:
+            return self._decode(encoded, offset)
+        except (struct.error, IndexError, ValueError) as error:
+            for name, _ in _FIELDS:
+                setattr(self, name, None)
+            self.headers = UndecodableHeaders(describe(error))
+            return self
+
+    def _decode(self, encoded: bytes, offset: int) -> Properties:
         (flags,) = struct.unpack_from(">H", encoded, offset)
+        if flags & _MORE_FLAGS:
+            raise FieldTableError("it has more properties than AMQP 0-9-1 knows")
         offset += 2
         for position, (name, kind) in enumerate(_FIELDS):
             value = None

@@ -23,6 +23,7 @@ _INEQUIVALENT = re.compile(
     r"received (?P<given>.*) but current is (?P<current>.*)"
 )
 _MISSING = re.compile(r"no (?P<kind>queue|exchange) '(?P<name>.*?)' in vhost '(?P<vhost>.*?)'")
+_LOCKED = re.compile(r"locked queue '(?P<name>.*?)' in vhost")
 _TOO_LARGE = re.compile(r"message size (?P<size>\d+) (?:is larger|larger) than (?:configured )?max size (?P<limit>\d+)")
 
 
@@ -79,6 +80,10 @@ def _access(head: str, text: str, operation: Operation) -> BrokerError:
     if found is None:
         if "reserved prefix" in text:
             return AccessRefused(f"{head}. Names that begin with amq. belong to RabbitMQ; choose another name")
+        if "in exclusive use" in text:
+            return AccessRefused(
+                f"{head}. Another consumer reads the queue exclusively; rabbitmqctl list_consumers names it"
+            )
         return AccessRefused(head)
     queue = found["kind"] == "queue"
     permission = found["permission"] or (operation.queue_permission if queue else operation.exchange_permission)
@@ -97,6 +102,13 @@ def _missing(head: str, text: str, _operation: Operation) -> BrokerError:
         return BrokerError(head)
     advice = f"{head}. There is no {found['kind']} {found['name']!r} in vhost {found['vhost']!r}; declare it first"
     return QueueMissing(advice) if found["kind"] == "queue" else BrokerError(advice)
+
+
+def locked_queue(error: BaseException) -> str | None:
+    """The exclusive queue behind a refusal with 405, None behind any other error."""
+    reply = reply_of(error)
+    found = _LOCKED.search(reply[1]) if reply is not None else None
+    return found["name"] if found else None
 
 
 def _locked(head: str, _text: str, _operation: Operation) -> BrokerError:

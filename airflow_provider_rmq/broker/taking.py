@@ -21,8 +21,9 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from airflow_provider_rmq.broker.batches import BlockingDelivery
 from airflow_provider_rmq.broker.blocking import BlockingSession, Qos
-from airflow_provider_rmq.broker.properties import Properties, UndecodableHeaders
+from airflow_provider_rmq.broker.properties import Properties
 from airflow_provider_rmq.broker.refusals import Operation, reply_of
+from airflow_provider_rmq.broker.undecodable import raise_if_undecodable
 from airflow_provider_rmq.errors import BrokerError, ConfigurationError, ConnectionLost, describe
 from airflow_provider_rmq.messages.message import Message
 from airflow_provider_rmq.messages.settlement import Settlement
@@ -222,6 +223,11 @@ class TakenBatch:
         self._channel: BlockingChannel | None = None
         self._deliveries: list[BlockingDelivery] = []
 
+    @property
+    def returned(self) -> int:
+        """Deliveries that went back to the queue, or will."""
+        return sum(delivery.settlement in {None, Settlement.REQUEUE} for delivery in self._deliveries)
+
     def __enter__(self) -> TakenBatch:
         try:
             self._channel = self._session.connection().channel()
@@ -316,14 +322,12 @@ def message_of(method: Any, properties: Properties, body: bytes, queue_name: str
     """A delivery of pika as a message.
 
     Raises:
-        BrokerError: Its headers cannot be read, so no filter can be asked; it stays in the queue.
+        UndecodableMessage: Its headers cannot be read, so no filter can be asked; it stays in the queue.
     """
-    headers = properties.headers
-    if isinstance(headers, UndecodableHeaders):
-        raise BrokerError(f"queue {queue_name!r}: the header cannot be decoded, the message stays: {headers.reason}")
+    raise_if_undecodable(properties.headers, queue_name)
     return Message(
         body=body,
-        headers=headers or {},
+        headers=properties.headers or {},
         routing_key=method.routing_key,
         exchange=method.exchange,
         queue=queue_name,

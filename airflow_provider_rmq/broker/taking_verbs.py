@@ -9,6 +9,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from airflow_provider_rmq.broker.batches import all_matches, first_match
 from airflow_provider_rmq.broker.blocking import BlockingSession
+from airflow_provider_rmq.broker.queue_facts import warn_of_limit_blocking
 from airflow_provider_rmq.broker.taking import (
     QueueKind,
     Source,
@@ -87,13 +88,19 @@ class BlockingTaker:
         kind = self._kind(queue_name)
         source = self._consumer(queue_name, max_messages, kind, inactivity_timeout, stream_offset)
         with TakenBatch(self._session, queue_name, source, kind=kind) as batch:
-            return all_matches(batch, judge, Message.as_xcom)
+            found = all_matches(batch, judge, Message.as_xcom)
+        if batch.returned:
+            warn_of_limit_blocking(self._session.settings, queue_name)
+        return found
 
     def take_first_match(self, queue_name: str, judge: MessageJudge, batch_size: int) -> dict[str, Any] | None:
         """Judge messages one by one, at most `batch_size`, until one is accepted."""
         check_count("batch_size", batch_size)
         with TakenBatch(self._session, queue_name, poll(queue_name, batch_size)) as batch:
-            return first_match(batch, judge, Message.as_xcom)
+            found = first_match(batch, judge, Message.as_xcom)
+        if batch.returned:
+            warn_of_limit_blocking(self._session.settings, queue_name)
+        return found
 
     def _kind(self, queue_name: str) -> QueueKind:
         if queue_name not in self._kinds:

@@ -79,7 +79,7 @@ class DeliveryWindow:
     async def make_room(self, kept: int) -> None:
         """So many deliveries stay unsettled for long and shall not take the others' room."""
         self._kept = kept
-        if self.prefetch < self.size + kept and self.prefetch < WIDEST:
+        if self.prefetch - kept < self.size / 2 and self.prefetch < WIDEST:
             await self._set_prefetch(min(self.size + 2 * kept, WIDEST))
 
     async def return_held(self) -> None:

@@ -27,6 +27,7 @@ from airflow_provider_rmq.messages.filters import MessageFilter
 from airflow_provider_rmq.messages.judge import MessageJudge
 from airflow_provider_rmq.messages.misses import FilterMissState
 from airflow_provider_rmq.utils.executor import BoundedExecutor
+from airflow_provider_rmq.watcher.dagfiles.file_reader import FileReader
 from airflow_provider_rmq.watcher.dagfiles.scanner import DagFolderScanner
 from airflow_provider_rmq.watcher.models import WatcherSession
 from airflow_provider_rmq.watcher.rows.restarts import WorkerStart
@@ -39,7 +40,8 @@ from airflow_provider_rmq.watcher.service.exchange_mode import ExchangeModeProvi
 from airflow_provider_rmq.watcher.service.handlers.cooldown import CooldownHandler
 from airflow_provider_rmq.watcher.service.handlers.fire import FireHandler
 from airflow_provider_rmq.watcher.service.handlers.immediate import ImmediateHandler
-from airflow_provider_rmq.watcher.service.loop import CooldownConnection, WatcherLoop
+from airflow_provider_rmq.watcher.service.handlers.resolving import ResolvingHandler
+from airflow_provider_rmq.watcher.service.loop import CooldownConnection, Memory, WatcherLoop
 from airflow_provider_rmq.watcher.service.provisioning import Provisioner
 from airflow_provider_rmq.watcher.service.reconcile import ConsumerSet
 from airflow_provider_rmq.watcher.service.recovery import Probes, Recovery
@@ -79,6 +81,12 @@ def _threads() -> _Threads:
     )
 
 
+@cache
+def _memory() -> Memory:
+    scanner = DagFolderScanner(compat.dags_folder, compat.unignored_files, FileReader(compat.may_hold_dag))
+    return Memory(declarations=scanner)
+
+
 def build_watcher_loop(worker_start: WorkerStart | None = None) -> WatcherLoop:
     """A loop that is ready to run; call it inside the event loop that will run it.
 
@@ -114,7 +122,7 @@ def build_watcher_loop(worker_start: WorkerStart | None = None) -> WatcherLoop:
         recreate=partial(pool.recreate, role=Role.CONSUME),
     )
     return WatcherLoop(
-        declarations=DagFolderScanner(compat.dags_folder),
+        memory=_memory(),
         session=WatcherSession,
         steps=steps,
         consumers=consumers,
@@ -155,6 +163,9 @@ class _TaskFactory:
             handler = CooldownHandler(consumed, self.windows.of(key.dag_id), judge, stop)
         else:
             handler = ImmediateHandler(consumed, self.starter, judge)
+        named = judge.message_filter.filter_callable
+        if isinstance(named, str):
+            handler = ResolvingHandler(named, handler)
         return self._task(consumed, source, handler, stop, WINDOW)
 
     def _source(self, conn_id: str, queue_name: str, name: str, window: int) -> QueueSource:

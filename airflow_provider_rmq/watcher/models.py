@@ -60,6 +60,21 @@ class RMQConnStatus(WatcherBase):
     updated_at = Column(DateTime, nullable=False, default=func.now(), onupdate=func.now())
 
 
+class RMQComplaint(WatcherBase):
+    """Something about a declaration that could not be read, by the digest of its text; written by `rows.complaints`."""
+
+    __tablename__ = "rmq_watcher_complaints"
+
+    digest = Column(String(64), primary_key=True)
+    path = Column(Text, nullable=False)
+    line = Column(Integer, nullable=False, default=0)
+    dag_id = Column(String(250), nullable=True)
+    queue_name = Column(String(250), nullable=True)
+    text = Column(Text, nullable=False)
+    first_seen_at = Column(DateTime, nullable=False)
+    seen_at = Column(DateTime, nullable=False)
+
+
 class RMQWatcherRestart(WatcherBase):
     """How often the worker below one Scheduler was started again; no row where it never was."""
 

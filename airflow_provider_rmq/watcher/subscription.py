@@ -59,6 +59,7 @@ class Declaration:
         ack_unmatched: Acknowledge what the filter rejects.
         exchange: Set in exchange mode only; the queue is then the provider's own.
         keep_payload: The message that opens a cooldown window reaches the DAG.
+        origin: Where it is declared, for log lines; no part of what is declared.
     """
 
     key: SubscriptionKey
@@ -67,6 +68,7 @@ class Declaration:
     ack_unmatched: bool = False
     exchange: ExchangeBinding | None = None
     keep_payload: bool = False
+    origin: str = field(default="", compare=False)
 
     def as_dict(self) -> dict[str, Any]:
         """The form in which the DAG object carries it."""

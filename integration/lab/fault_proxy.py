@@ -282,8 +282,9 @@ class FaultProxy:
 class ProxyThread:
     """A proxy on an event loop in a thread of its own, for callers without one."""
 
-    def __init__(self, upstream: tuple[str, int]) -> None:
+    def __init__(self, upstream: tuple[str, int], host: str = "127.0.0.1") -> None:
         self._upstream = upstream
+        self._host = host
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fault proxy", daemon=True)
         self._proxy: FaultProxy | None = None
@@ -308,7 +309,7 @@ class ProxyThread:
 
     @property
     def port(self) -> int:
-        """Where it listens on 127.0.0.1."""
+        """Where it listens, on 127.0.0.1 or the host given."""
         return self.proxy.port
 
     def order(self, line: str) -> str:
@@ -320,7 +321,7 @@ class ProxyThread:
         return asyncio.run_coroutine_threadsafe(carry_out(), self._loop).result(10)
 
     async def _start(self) -> FaultProxy:
-        return await FaultProxy(self._upstream).start()
+        return await FaultProxy(self._upstream, self._host).start()
 
 
 def address(text: str) -> tuple[str, int]:

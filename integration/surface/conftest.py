@@ -17,6 +17,8 @@ os.environ.setdefault("AIRFLOW__METRICS__TIMER_UNIT_CONSISTENCY", "True")
 os.environ.setdefault("AIRFLOW__CORE__LOAD_EXAMPLES", "False")
 
 from integration.lab.airflow import rmq_connection
+from integration.lab.broker_lab import BrokerLab
+from integration.lab.lab_state import LabSettings
 from integration.vhost import Vhost
 
 
@@ -50,3 +52,11 @@ def exchange_name(vhost: Vhost) -> Iterator[str]:
     yield name
     with vhost.channel() as channel:
         channel.exchange_delete(name)
+
+
+@pytest.fixture(scope="session")
+def fault_lab(tmp_path_factory: pytest.TempPathFactory, broker_url: str) -> Iterator[BrokerLab]:
+    """A broker of this folder's own, of the same series, to be alarmed, restarted and given vhosts."""
+    with BrokerLab(tmp_path_factory.mktemp("faults")) as lab:
+        lab.up(LabSettings(series=os.environ.get("RMQ_TEST_SERIES") or None, settings=("max_message_size=16777216",)))
+        yield lab

@@ -1,5 +1,6 @@
 """What publishing and consuming say when the broker or the link fails in the middle."""
 
+import socket
 import threading
 import time
 from urllib.parse import urlsplit
@@ -8,20 +9,12 @@ import pytest
 
 from airflow_provider_rmq.errors import ConnectionLost, PublishFailed
 from airflow_provider_rmq.hooks.rmq import RMQHook
+from airflow_provider_rmq.operators import rmq_consume
 from airflow_provider_rmq.operators.rmq_consume import RMQConsumeOperator
 from airflow_provider_rmq.operators.rmq_publish import RMQPublishOperator
 from integration.lab import faults
-from integration.lab.broker_lab import BrokerLab
 from integration.lab.fault_proxy import ProxyThread
-from integration.lab.lab_state import LabSettings
 from integration.lab.waiting import wait_until
-
-
-@pytest.fixture(scope="module")
-def fault_lab(tmp_path_factory):
-    with BrokerLab(tmp_path_factory.mktemp("faults")) as lab:
-        lab.up(LabSettings(settings=("max_message_size=16777216",)))
-        yield lab
 
 
 @pytest.fixture
@@ -46,6 +39,7 @@ def proxied(broker_url, airflow_connection):
 
 
 def test_a_message_beyond_the_brokers_limit_is_named_with_its_index_and_sizes(in_lab):
+    """B15, R17."""
     with RMQHook(in_lab()) as hook:
         hook.queue_declare("rmqtest.large")
         hook.queue_purge("rmqtest.large")
@@ -65,6 +59,7 @@ def test_a_message_beyond_the_brokers_limit_is_named_with_its_index_and_sizes(in
 
 
 def test_a_resource_alarm_leaves_messages_unknown_after_the_blocked_timeout(in_lab, fault_lab):
+    """B17: unknown, not failed."""
     with RMQHook(in_lab(blocked_connection_timeout=2)) as hook:
         hook.queue_declare("rmqtest.alarm")
         hook.queue_purge("rmqtest.alarm")
@@ -122,27 +117,51 @@ def test_a_link_cut_in_the_middle_of_a_batch_tells_confirmed_unknown_and_not_sen
         assert len(report.confirmed) <= vhost.depth(queue_name) <= len(report.confirmed) + len(report.unknown)
 
 
-def test_a_filter_slower_than_the_heartbeat_consumes_nothing_and_says_why(vhost, queue_name, airflow_connection):
+#: Linux's numbers for a TCP connection that the other side has ended.
+TCP_CLOSE, TCP_CLOSE_WAIT = 7, 8
+
+
+def the_broker_hangs_up(hook):
+    """Do nothing until the broker has missed two heartbeats and ends the connection."""
+    sock = hook.get_conn()._impl._transport._sock
+    wait_until(
+        lambda: sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] in (TCP_CLOSE, TCP_CLOSE_WAIT),
+        30,
+        "the broker to hang up",
+    )
+
+
+def test_a_filter_slower_than_the_heartbeat_consumes_nothing_and_says_why(
+    vhost, queue_name, airflow_connection, monkeypatch
+):
+    """B51: heartbeat=2 instead of 10, and as long as it takes."""
     vhost.declare(queue_name)
     vhost.publish(queue_name, "a", "b", "c")
     airflow_connection("slow", extra={"heartbeat": 2})
+    hooks = []
+
+    def remember(*given, **named):
+        hooks.append(RMQHook(*given, **named))
+        return hooks[-1]
 
     def slow(_properties, body):
         if body == "a":
-            time.sleep(8)
+            the_broker_hangs_up(hooks[-1])
         return True
 
+    monkeypatch.setattr(rmq_consume, "RMQHook", remember)
     with pytest.raises(ConnectionLost, match=r"heartbeats of 2 s"):
         RMQConsumeOperator(task_id="t", rmq_conn_id="slow", queue_name=queue_name, filter_callable=slow).execute({})
     wait_until(lambda: vhost.depth(queue_name) == 3, 5, "all three messages")
 
 
 def test_a_hook_held_open_longer_than_the_heartbeat_connects_again_once(vhost, queue_name, airflow_connection, caplog):
+    """B51."""
     vhost.declare(queue_name)
     airflow_connection("slow", extra={"heartbeat": 2})
     with RMQHook("slow") as hook:
         hook.basic_publish("", queue_name, "before")
-        time.sleep(8)
+        the_broker_hangs_up(hook)
         hook.basic_publish("", queue_name, "after")
 
     assert vhost.depth(queue_name) == 2
@@ -154,7 +173,45 @@ def test_a_broker_that_was_restarted_is_connected_to_again(fault_lab, in_lab):
         hook.queue_declare("rmqtest.restart", durable=True)
         fault_lab.kill()
         fault_lab.start()
-        time.sleep(1.1)
 
         assert hook.queue_info("rmqtest.restart")["exists"] is True
         hook.queue_delete("rmqtest.restart")
+
+
+def test_a_call_over_a_link_gone_silent_ends_after_the_rpc_timeout(vhost, queue_name, proxied):
+    """R19, the kind: an answer that never comes; a heartbeat alone would take twenty minutes."""
+    proxy, connect = proxied
+    vhost.declare(queue_name)
+    with RMQHook(connect(rpc_timeout=1)) as hook:
+        for call in (
+            lambda: hook.queue_declare(queue_name, durable=True),
+            lambda: hook.exchange_declare("amq.topic", "topic", passive=True),
+            lambda: hook.queue_purge(queue_name),
+            lambda: hook.consume_messages(queue_name),
+            lambda: hook.consume_messages(queue_name, auto_ack=True),
+        ):
+            hook.get_channel()
+            proxy.order("blackhole")
+            with pytest.raises(ConnectionLost, match="no answer within the rpc_timeout of 1 s"):
+                call()
+            proxy.order("normal")
+
+        assert hook.queue_info(queue_name)["exists"] is True
+
+
+def test_waiting_for_messages_and_for_confirms_is_longer_than_the_rpc_timeout(in_lab, fault_lab):
+    with RMQHook(in_lab(rpc_timeout=0.5)) as hook:
+        hook.queue_declare("rmqtest.patient")
+        assert hook.consume_messages("rmqtest.patient", inactivity_timeout=1.5) == []
+        hook.basic_publish("", "rmqtest.patient", "before")
+        faults.set_alarm(fault_lab, "memory", raised=True, node=fault_lab.node().name)
+        clearing = threading.Timer(
+            1.5, lambda: faults.set_alarm(fault_lab, "memory", raised=False, node=fault_lab.node().name)
+        )
+        clearing.start()
+        try:
+            hook.basic_publish("", "rmqtest.patient", "during")
+        finally:
+            clearing.join()
+            assert hook.queue_info("rmqtest.patient")["message_count"] == 2
+            hook.queue_delete("rmqtest.patient")

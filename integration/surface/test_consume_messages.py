@@ -24,6 +24,7 @@ def test_a_message_is_a_dict_of_method_properties_and_text(hook, vhost, queue_na
 
 @pytest.mark.parametrize("body", [b"\xff\xfe{{", b'{"name":"Jos\xe9"}', b"", b" ", b"\x00"])
 def test_a_body_that_is_no_text_does_not_stop_the_others(hook, vhost, queue_name, body):
+    """B11, R09."""
     vhost.declare(queue_name)
     vhost.publish(queue_name, body, "good")
 
@@ -89,6 +90,7 @@ def test_it_ends_when_nothing_has_come_for_the_inactivity_timeout(hook, vhost, q
 
 @pytest.mark.parametrize("queue_type", ["classic", "quorum"])
 def test_a_full_prefetch_window_does_not_end_it(vhost, queue_name, queue_type, airflow_connection):
+    """L28."""
     vhost.declare(queue_name, arguments={"x-queue-type": queue_type})
     vhost.publish(queue_name, *map(str, range(35)))
 

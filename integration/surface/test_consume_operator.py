@@ -78,6 +78,7 @@ def test_no_message_behind_the_batch_is_touched(vhost, queue_name, consume, max_
 
 @pytest.mark.parametrize("queue_type", ["classic", "quorum"])
 def test_ten_thousand_come_through_a_window_of_a_hundred(vhost, queue_name, consume, hook, queue_type):
+    """L28."""
     vhost.declare(queue_name, arguments={"x-queue-type": queue_type})
     hook.publish_messages("", queue_name, [str(number) for number in range(10_000)])
 
@@ -171,6 +172,7 @@ def test_an_empty_queue_is_an_empty_batch(vhost, queue_name, consume):
 
 @pytest.mark.parametrize("queue_type", ["classic", "quorum"])
 def test_global_qos_works_on_every_queue_and_warns_where_it_cannot_hold(vhost, queue_name, consume, caplog, queue_type):
+    """R37."""
     vhost.declare(queue_name, arguments={"x-queue-type": queue_type})
     vhost.publish(queue_name, *map(str, range(7)))
 

@@ -51,7 +51,16 @@ def states(home):
     return {row["task_id"]: row["state"] for row in home.rows("SELECT task_id, state FROM task_instance")}
 
 
+def pause(home, is_paused):
+    from sqlalchemy import create_engine, text
+    from sqlalchemy.pool import NullPool
+
+    with create_engine(home.database_url, future=True, poolclass=NullPool).begin() as connection:
+        connection.execute(text("UPDATE dag SET is_paused = :is_paused"), {"is_paused": is_paused})
+
+
 def test_each_sensor_returns_its_message_and_nothing_else_is_taken(deployment, vhost, queue_name):
+    """Pull, push and a wait that times out; B35: a DAG that is paused meanwhile goes on with its messages."""
     wait_until(
         lambda: states(deployment).get("pull") == states(deployment).get("push") == "deferred",
         120,
@@ -59,8 +68,16 @@ def test_each_sensor_returns_its_message_and_nothing_else_is_taken(deployment, v
         show=lambda: states(deployment),
     )
 
+    pause(deployment, is_paused=True)
     vhost.publish(queue_name, json.dumps({"for": "nobody"}), json.dumps({"for": "push"}), json.dumps({"for": "pull"}))
 
+    wait_until(
+        lambda: states(deployment).get("pull") == states(deployment).get("push") == "scheduled",
+        60,
+        "both events to wait in their tasks",
+        show=lambda: states(deployment),
+    )
+    pause(deployment, is_paused=False)
     wait_until(
         lambda: states(deployment) == {"pull": "success", "push": "success", "skipped": "skipped"},
         120,

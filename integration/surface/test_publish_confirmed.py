@@ -68,6 +68,7 @@ def test_a_full_queue_that_rejects_fails_and_names_the_refused_indexes(hook, vho
 
 
 def test_two_in_a_row_into_a_queue_of_one(hook, vhost, queue_name):
+    """R43."""
     vhost.declare(queue_name, arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
     hook.basic_publish("", queue_name, "first")
 

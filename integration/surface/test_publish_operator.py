@@ -77,16 +77,19 @@ def test_all_properties_arrive(vhost, queue_name, publish, hook):
 
 
 def test_a_missing_queue_fails_the_task(publish, queue_name):
+    """B17."""
     with pytest.raises(Unroutable, match=f"default exchange with routing key '{queue_name}'"):
         publish(queue_name=queue_name, message="x")
 
 
 def test_a_missing_exchange_fails_the_task(publish, exchange_name):
+    """B17, R43."""
     with pytest.raises(PublishFailed, match=exchange_name):
         publish(exchange=exchange_name, routing_key="k", message="x")
 
 
 def test_confirms_and_mandatory_can_be_turned_off(publish, queue_name):
+    """B17: the way out."""
     publish(queue_name=queue_name, message="x", mandatory=False)
     publish(queue_name=queue_name, message="x", mandatory=False, confirm=False)
 

@@ -77,6 +77,7 @@ def test_misses_add_up_from_poke_to_poke(vhost, queue_name, sensor, caplog):
 
 
 def test_a_poke_costs_a_message_one_delivery_and_what_it_did_not_look_at_none(vhost, queue_name, sensor):
+    """B43, R35: the fourth return of a limit of three loses it."""
     vhost.declare(queue_name, arguments={"x-queue-type": "quorum", "x-delivery-limit": 3})
     vhost.publish(queue_name, *map(str, range(5)))
     waiting = sensor(filter_callable=lambda *_: False, poke_batch_size=2)
@@ -87,6 +88,29 @@ def test_a_poke_costs_a_message_one_delivery_and_what_it_did_not_look_at_none(vh
 
     waiting.poke({})
     left(vhost, queue_name, 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "count"),
+    [
+        ({"x-queue-type": "quorum", "x-delivery-limit": 3}, 1),
+        ({"x-queue-type": "quorum", "x-delivery-limit": 3, "x-dead-letter-exchange": "amq.fanout"}, 0),
+        ({"x-queue-type": "classic"}, 0),
+    ],
+)
+def test_a_delivery_limit_without_a_dead_letter_exchange_is_named_once(
+    vhost, queue_name, sensor, airflow_connection, management_url, caplog, arguments, count
+):
+    """B43: the management API knows, so it needs the extra management_url."""
+    airflow_connection("limits", extra={"management_url": management_url})
+    vhost.declare(queue_name, arguments=arguments)
+    vhost.publish(queue_name, "a", "b")
+    waiting = sensor(rmq_conn_id="limits", filter_callable=lambda *_: False)
+
+    for _ in range(3):
+        waiting.poke({})
+
+    assert caplog.text.count("drops a message when it is returned for the 4. time") == count
 
 
 def test_the_whole_sensor_returns_the_message(vhost, queue_name, sensor):

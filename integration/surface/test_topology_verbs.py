@@ -3,6 +3,7 @@
 import pytest
 
 from airflow_provider_rmq.errors import BrokerError, ConfigurationError, QueueMissing, TopologyConflict
+from integration.lab.waiting import wait_until
 
 
 def test_a_queue_is_declared_described_purged_and_deleted(hook, vhost, queue_name):
@@ -91,6 +92,7 @@ def test_a_queue_with_other_properties_is_named_with_both_values(hook, queue_nam
 
 
 def test_a_queue_that_is_exclusive_elsewhere_exists_with_unknown_counts(hook, queue_name, airflow_connection):
+    """B47, R41."""
     from airflow_provider_rmq.hooks.rmq import RMQHook
 
     with RMQHook() as owner:
@@ -107,10 +109,30 @@ def test_a_queue_that_is_exclusive_elsewhere_exists_with_unknown_counts(hook, qu
     assert hook.queue_info(queue_name)["exists"] is False
 
 
+def test_the_owner_of_an_exclusive_queue_is_named_where_the_management_api_tells(
+    queue_name, airflow_connection, management_url
+):
+    """B47."""
+    from airflow_provider_rmq.hooks.rmq import RMQHook
+
+    airflow_connection("asking", extra={"management_url": management_url})
+    with RMQHook() as owner, RMQHook("asking") as other:
+        owner.queue_declare(queue_name, exclusive=True)
+        (host, port) = owner.get_conn()._impl._transport._sock.getsockname()[:2]
+
+        def refusal():
+            with pytest.raises(TopologyConflict) as caught:
+                other.queue_declare(queue_name)
+            return str(caught.value)
+
+        wait_until(lambda: f"It belongs to {host}:{port} -> " in refusal(), 15, "the owner's address", show=refusal)
+
+
 @pytest.mark.parametrize(
     ("name", "words"), [("q" * 256, "256 bytes"), ("я" * 128, "256 bytes"), ("x\ny", "line end"), (5, "str")]
 )
 def test_a_name_no_broker_takes_is_refused_before_the_wire(hook, name, words):
+    """R19."""
     with pytest.raises(ConfigurationError, match=words):
         hook.queue_declare(name)
 

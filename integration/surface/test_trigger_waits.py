@@ -32,6 +32,19 @@ async def event_of(made, within=10):
         await running.aclose()
 
 
+async def become(condition, what):
+    await asyncio.to_thread(wait_until, condition, 10, what)
+
+
+async def looked(vhost, queue_name, mode):
+    """The trigger is at the queue: consuming it, or between two looks."""
+    if mode == "push":
+        await become(lambda: vhost.consumers(queue_name) == 1, "the consumer")
+        return
+    await asyncio.to_thread(vhost.publish, queue_name, "miss", expiration="1")
+    await become(lambda: vhost.depth(queue_name) == 0, "the queue to be empty")
+
+
 def left(vhost, queue_name, count):
     wait_until(lambda: vhost.depth(queue_name) == count, 5, f"{count} messages in the queue")
 
@@ -68,16 +81,17 @@ async def test_with_ack_unmatched_what_the_filter_rejects_is_gone(vhost, queue_n
 async def test_a_message_that_comes_later_is_noticed(vhost, queue_name, trigger, mode):
     vhost.declare(queue_name)
     waiting = asyncio.ensure_future(event_of(trigger(mode=mode)))
-    await asyncio.sleep(1)
+    await looked(vhost, queue_name, mode)
     await asyncio.to_thread(vhost.publish, queue_name, "late")
 
     assert (await waiting)["message"]["body"] == "late"
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_queue_that_is_declared_later_is_noticed(vhost, queue_name, trigger, mode):
+async def test_a_queue_that_is_declared_later_is_noticed(vhost, queue_name, trigger, mode, caplog):
+    caplog.set_level(logging.INFO)
     waiting = asyncio.ensure_future(event_of(trigger(mode=mode)))
-    await asyncio.sleep(0.5)
+    await become(lambda: "No message yet" in caplog.text, "the trigger to miss the queue")
     await asyncio.to_thread(vhost.declare, queue_name)
     await asyncio.to_thread(vhost.publish, queue_name, "late")
 
@@ -88,7 +102,7 @@ async def test_a_queue_that_is_declared_later_is_noticed(vhost, queue_name, trig
 async def test_a_queue_deleted_while_it_is_watched_is_watched_again(vhost, queue_name, trigger, mode):
     vhost.declare(queue_name)
     waiting = asyncio.ensure_future(event_of(trigger(mode=mode), within=20))
-    await asyncio.sleep(1)
+    await looked(vhost, queue_name, mode)
     await asyncio.to_thread(vhost.delete, queue_name)
     await asyncio.to_thread(vhost.declare, queue_name)
     await asyncio.to_thread(vhost.publish, queue_name, "after")
@@ -113,7 +127,7 @@ async def test_a_cancelled_trigger_leaves_no_consumer_and_no_message(vhost, queu
     vhost.declare(queue_name)
     vhost.publish(queue_name, "miss", "miss")
     waiting = asyncio.ensure_future(event_of(trigger(mode=mode, filter_data={"filter_headers": {"never": 1}})))
-    await asyncio.sleep(1)
+    await become(lambda: vhost.depth(queue_name) < 2, "the trigger to hold a message")
 
     waiting.cancel()
     started = time.monotonic()
@@ -145,6 +159,69 @@ async def test_a_broker_that_cannot_be_reached_is_an_error_event_in_bounded_time
 
     assert event["status"] == "error"
     assert "127.0.0.1" in event["error"]
+
+
+async def test_a_push_trigger_costs_messages_it_did_not_look_at_no_delivery(vhost, queue_name, trigger):
+    """B43: held misses cost one, the match one, what stands behind it none."""
+    vhost.declare(queue_name, arguments={"x-queue-type": "quorum", "x-delivery-limit": 3})
+    vhost.publish(queue_name, *["miss"] * 5, "match", *["behind"] * 5)
+
+    accept = {"filter_callable": f"{__name__}:is_match"}
+    event = await event_of(trigger(mode="push", filter_data=accept))
+
+    assert event["message"]["body"] == "match"
+    left(vhost, queue_name, 10)
+    with vhost.channel() as channel:
+        counts = {}
+        for _ in range(10):
+            _, properties, body = channel.basic_get(queue_name, auto_ack=True)
+            counts.setdefault(body, []).append((properties.headers or {}).get("x-delivery-count", 0))
+    assert counts == {b"miss": [1] * 5, b"behind": [0] * 5}
+
+
+def is_match(_properties, body):
+    return body == "match"
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_queue_another_connection_owns_is_an_error_event_that_says_so(
+    vhost, queue_name, trigger, mode, airflow_connection
+):
+    """B47, R41: 405 on consume and on a passive declare."""
+    with vhost.channel() as owner:
+        owner.queue_declare(queue_name, exclusive=True)
+
+        event = await event_of(trigger(mode=mode), within=20)
+
+    assert event["status"] == "error"
+    assert "exclusive to the connection that declared it" in event["error"]
+
+
+async def test_a_queue_with_an_exclusive_consumer_is_an_error_event_that_says_so(vhost, queue_name, trigger):
+    """R41."""
+    vhost.declare(queue_name)
+    with vhost.channel() as reader:
+        reader.basic_consume(queue_name, lambda *_: None, exclusive=True)
+
+        event = await event_of(trigger(mode="push"), within=20)
+
+    assert event["status"] == "error"
+    assert "list_consumers" in event["error"]
+
+
+async def test_a_stream_is_read_in_push_mode_from_the_moment_of_waiting_on(vhost, queue_name, trigger):
+    """A stream demands a prefetch and has a default offset, `next`; its messages stay."""
+    vhost.declare(queue_name, arguments={"x-queue-type": "stream"})
+    vhost.publish(queue_name, "before")
+    waiting = asyncio.ensure_future(event_of(trigger(mode="push", filter_data={"filter_headers": {"k": 1}})))
+    published = 1
+    while not waiting.done():  # nothing tells when a stream has a consumer; what came before it is not delivered
+        await asyncio.to_thread(vhost.publish, queue_name, "miss", "miss")
+        await asyncio.to_thread(vhost.publish, queue_name, "match", headers={"k": 1})
+        published += 3
+
+    assert (await waiting)["message"]["body"] == "match"
+    left(vhost, queue_name, published)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # aiormq, when the broker hangs up
@@ -198,8 +275,8 @@ async def test_a_trigger_cancelled_after_its_event_looks_once_more(
 ):
     vhost.declare(queue_name)
     vhost.publish(queue_name, "x")
-    monkeypatch.setattr(rmq, "hand_over_of", Stored(rmq.HandOver.PENDING))
-    fired = asyncio.Event()
+    fired, looks = asyncio.Event(), []
+    monkeypatch.setattr(rmq, "hand_over_of", lambda *_: looks.append(1) or rmq.HandOver.PENDING)
 
     async def as_the_triggerer_does():
         async for _ in trigger(mode="push").run():
@@ -207,7 +284,7 @@ async def test_a_trigger_cancelled_after_its_event_looks_once_more(
 
     running = asyncio.ensure_future(as_the_triggerer_does())
     await asyncio.wait_for(fired.wait(), 10)
-    await asyncio.sleep(0.6)
+    await become(lambda: looks, "the first look")
     monkeypatch.setattr(rmq, "hand_over_of", Stored(answer))
     running.cancel()
     with pytest.raises(asyncio.CancelledError):

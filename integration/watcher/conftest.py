@@ -24,6 +24,14 @@ class ManagementView:
         answer.raise_for_status()
         return int(answer.json().get("messages", -1))
 
+    def take(self, queue: str) -> int:
+        """Take a message off the head of a queue, as `rabbitmqadmin get ackmode=ack_requeue_false` does; how many."""
+        path = f"{self.api}/api/queues/{quote(self.vhost, safe='')}/{quote(queue, safe='')}/get"
+        wanted = {"count": 1, "ackmode": "ack_requeue_false", "encoding": "auto"}
+        answer = httpx.post(path, auth=self.login, json=wanted, timeout=10)
+        answer.raise_for_status()
+        return len(answer.json())
+
 
 @pytest.fixture(scope="session")
 def management(broker_url: str, management_url: str) -> ManagementView:

@@ -39,6 +39,9 @@ class Silent:
     def answered(self, event):
         """Nothing to note."""
 
+    def unreadable(self, reason):
+        """Nothing to note."""
+
 
 @pytest.fixture
 async def pool(broker_url):

@@ -1,11 +1,14 @@
 """The sync on a real table: what a trusted listing does to the rows."""
 
+from contextlib import closing
+
 import pytest
 
-from airflow_provider_rmq.watcher.models import RMQSubscription
+from airflow_provider_rmq import compat
+from airflow_provider_rmq.watcher.models import RMQSubscription, WatcherSession
 from airflow_provider_rmq.watcher.rows.subscriptions import enabled_subscriptions
-from airflow_provider_rmq.watcher.rows.sync import StoredRow, SyncPlan, apply_plan, sync_declarations
-from airflow_provider_rmq.watcher.subscription import Declaration, Source, SubscriptionKey
+from airflow_provider_rmq.watcher.rows.sync import DeclarationSync, SyncSuperseded
+from airflow_provider_rmq.watcher.subscription import Declaration, SubscriptionKey
 
 KEY = SubscriptionKey("active_dag", "orders", "rmq_default")
 DECLARED = {Declaration(key=KEY)}
@@ -14,6 +17,17 @@ DECLARED = {Declaration(key=KEY)}
 @pytest.fixture(autouse=True)
 def active_dag(make_dag):
     make_dag("active_dag")
+
+
+@pytest.fixture
+def sync():
+    return DeclarationSync()
+
+
+def sync_declarations(session, declared):
+    """One cycle of a process that remembers nothing."""
+    sync = DeclarationSync()
+    return sync.run(session, declared, sync.take_turn())
 
 
 def rows(session):
@@ -96,37 +110,152 @@ def test_a_key_that_comes_back_keeps_its_row_and_its_switch(session):
     assert (row.id, row.enabled, row.absent_cycles) == (row_id, False, 0)
 
 
-def test_a_row_of_the_ui_is_neither_counted_nor_taken_over(session, caplog):
-    row_id = store(session, source="ui").id
+def test_a_row_of_the_ui_is_neither_counted_nor_taken_over_and_the_refusal_is_shown(session, caplog, sync):
+    """L15."""
+    row_id = store(session, source="ui", filter_data={"filter_headers": {"of": "the UI"}}).id
+    declared = {Declaration(key=KEY, cooldown=60, origin="orders.py:7")}
 
-    sync_declarations(session, DECLARED)
-    sync_declarations(session, set())
+    plans = [sync.run(session, declared, sync.take_turn()) for _ in range(3)]
+    sync.run(session, set(), sync.take_turn())
 
     row = only(session)
-    assert (row.id, row.source, row.absent_cycles) == (row_id, "ui", None)
-    assert "the row stays the UI's" in caplog.text
+    assert (row.id, row.source, row.absent_cycles, row.cooldown) == (row_id, "ui", None, None)
+    assert row.filter_data == {"filter_headers": {"of": "the UI"}}
+    assert all(
+        f"orders.py:7: rmq_trigger of DAG active_dag, queue orders: the key belongs to subscription {row_id}"
+        in str(plan.refusals[0])
+        for plan in plans
+    )
+    assert [record.levelname for record in caplog.records if "created in the UI" in record.message] == ["WARNING"]
 
 
-def test_a_scheduler_that_comes_second_neither_counts_nor_deletes(session):
-    """Each write is matched on the counter the row was read with; another Scheduler has moved it on meanwhile."""
-    row_id = store(session, absent_cycles=3).id
-    read_earlier = StoredRow(id=row_id, key=KEY, source=Source.DAG_FILE, enabled=True, misses=2)
-
-    apply_plan(session, SyncPlan(misses=(read_earlier,)))
-    apply_plan(session, SyncPlan(deletions=(read_earlier,)))
+def test_a_ui_row_that_is_deleted_gives_its_key_to_the_declaration(session, sync):
+    store(session, source="ui")
+    sync.run(session, DECLARED, sync.take_turn())
+    session.query(RMQSubscription).delete()
     session.commit()
 
-    assert only(session).absent_cycles == 3
+    plan = sync.run(session, DECLARED, sync.take_turn())
+
+    assert only(session).source == "dag_file"
+    assert plan.refusals == ()
 
 
-def test_a_row_switched_off_meanwhile_is_not_deleted(session):
-    row_id = store(session, enabled=False, absent_cycles=2).id
-    read_earlier = StoredRow(id=row_id, key=KEY, source=Source.DAG_FILE, enabled=True, misses=2)
+@pytest.fixture
+def meanwhile(monkeypatch):
+    """Have something happen to the table between reading and writing, as another Scheduler's doing."""
 
-    apply_plan(session, SyncPlan(deletions=(read_earlier,)))
+    def arrange(work):
+        real = compat.dag_states
+
+        def dag_states(session, dag_ids):
+            monkeypatch.setattr(compat, "dag_states", real)
+            with closing(WatcherSession()) as other:
+                work(other)
+                other.commit()
+            return real(session, dag_ids)
+
+        monkeypatch.setattr(compat, "dag_states", dag_states)
+
+    return arrange
+
+
+@pytest.mark.parametrize("misses", [1, 3])
+def test_a_scheduler_that_comes_second_neither_counts_nor_deletes(session, meanwhile, misses, caplog):
+    row_id = store(session, absent_cycles=misses).id
+    caplog.set_level("INFO")
+    meanwhile(lambda other: other.query(RMQSubscription).update({"absent_cycles": 2}))
+
+    sync_declarations(session, set())
+
+    assert (only(session).id, only(session).absent_cycles) == (row_id, 2)
+    assert not [record for record in caplog.records if "miss" in record.message or "deleted" in record.message]
+
+
+def test_a_scheduler_that_comes_second_clears_no_newer_count(session, meanwhile):
+    store(session, absent_cycles=1)
+    meanwhile(lambda other: other.query(RMQSubscription).update({"absent_cycles": 2}))
+
+    sync_declarations(session, DECLARED)
+
+    assert only(session).absent_cycles == 2
+
+
+def test_a_row_switched_off_meanwhile_is_not_deleted(session, meanwhile):
+    row_id = store(session, dag_id="unknown_dag", absent_cycles=2).id
+    meanwhile(lambda other: other.query(RMQSubscription).update({"enabled": False}))
+
+    sync_declarations(session, set())
+
+    assert (only(session).id, only(session).absent_cycles) == (row_id, 2)
+
+
+def test_a_key_that_two_schedulers_insert_is_inserted_once_and_costs_the_second_nothing_else(session, meanwhile):
+    other_key = SubscriptionKey("active_dag", "payments", "rmq_default")
+    meanwhile(lambda other: store(other, enabled=False))
+
+    sync_declarations(session, {*DECLARED, Declaration(key=other_key)})
+
+    assert [(row.queue_name, row.enabled) for row in rows(session)] == [("orders", False), ("payments", True)]
+
+
+def test_a_sync_that_a_newer_listing_has_overtaken_commits_nothing(session, sync, caplog, monkeypatch):
+    counted = []
+    monkeypatch.setattr("airflow_provider_rmq.watcher.rows.sync.incr", counted.append)
+    old = sync.take_turn()
+    sync.take_turn()
+
+    with pytest.raises(SyncSuperseded):
+        sync.run(session, DECLARED, old)
+
+    assert rows(session) == []
+    assert counted == ["rmq_watcher.sync_superseded"]
+    assert "commits nothing" in caplog.text
+
+
+@pytest.mark.parametrize(("enabled", "word"), [(True, "on"), (False, "off")])
+def test_a_key_that_returns_after_its_deletion_is_announced_once_with_the_state_it_had(
+    session, sync, caplog, enabled, word
+):
+    store(session, enabled=enabled, absent_cycles=3)
+    sync.run(session, set(), sync.take_turn())
+    assert rows(session) == []
+
+    sync.run(session, DECLARED, sync.take_turn())
+    sync.run(session, DECLARED, sync.take_turn())
+
+    (record,) = [record for record in caplog.records if "is declared again" in record.message]
+    assert record.levelname == "WARNING"
+    assert f"{KEY} is declared again; its row had been deleted when it was switched {word}" in record.message
+    assert only(session).enabled is True
+
+
+def test_a_returning_key_is_news_to_nobody_but_who_deleted_it(session, sync, caplog):
+    store(session, absent_cycles=3)
+    sync.run(session, set(), sync.take_turn())
+
+    sync_declarations(session, DECLARED)
+    sync.run(session, DECLARED, sync.take_turn())
+    session.query(RMQSubscription).delete()
     session.commit()
+    sync.run(session, DECLARED, sync.take_turn())
 
-    assert only(session).id == row_id
+    assert not [record for record in caplog.records if "is declared again" in record.message]
+
+
+def test_a_row_of_an_unknown_source_is_as_good_as_the_uis(session, sync):
+    store(session, source="terraform")
+
+    sync.run(session, set(), sync.take_turn())
+
+    assert (only(session).source, only(session).absent_cycles) == ("terraform", None)
+
+
+def test_a_tuple_in_a_filter_does_not_change_its_row_in_every_cycle(session, sync):
+    declared = {Declaration(key=KEY, filter_data={"filter_headers": {"tags": ("a", "b")}})}
+    sync.run(session, declared, sync.take_turn())
+
+    assert sync.run(session, declared, sync.take_turn()).changes == ()
 
 
 def test_only_enabled_rows_are_served_and_what_is_not_served_says_why(session):

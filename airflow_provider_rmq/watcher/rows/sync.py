@@ -1,8 +1,8 @@
-"""From declarations to rows: `plan_sync` decides without touching anything, `apply_plan` carries it out.
+"""Brings the rows in line with what is declared: reads them, plans (`sync_plan`), writes, commits. Blocking.
 
-A key missing from a listing is no event in itself: its row counts the miss and stays. Three misses are survived, the
-fourth deletes the row; an enabled row of a DAG that Airflow no longer holds active goes with the third. Every write
-that the counter makes is matched on the value the row was read with, because another Scheduler may count too.
+Other Schedulers do the same on the same table. Every write that the miss counter makes is matched on the value the row
+was read with, so whoever comes second writes nothing; a key both of them insert is inserted once. A sync that is still
+busy when a newer listing is there commits nothing: what it planned is no longer what is declared.
 """
 
 from __future__ import annotations
@@ -14,113 +14,100 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import delete, select, update
+from sqlalchemy.exc import IntegrityError
 
 from airflow_provider_rmq import compat
+from airflow_provider_rmq.errors import RMQError
+from airflow_provider_rmq.utils.metrics import incr
+from airflow_provider_rmq.watcher.declarations import Complaint
 from airflow_provider_rmq.watcher.models import RMQSubscription
+from airflow_provider_rmq.watcher.rows.sync_plan import MISSES_SURVIVED, Settings, StoredRow, SyncPlan, plan_sync
 from airflow_provider_rmq.watcher.subscription import Declaration, Source, SubscriptionKey
+from airflow_provider_rmq.watcher.tunables import Metric
 
 log = logging.getLogger(__name__)
 
-#: Listings in a row without its key that a row survives.
-MISSES_SURVIVED = 3
+#: Times a sync plans anew because another Scheduler inserted the same key in between.
+ATTEMPTS = 3
+
+_GONE = (compat.DagState.MISSING, compat.DagState.INACTIVE)
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What a declaration says beside its key, in the form the row stores it."""
-
-    filter_data: Mapping[str, Any]
-    cooldown: int
-    ack_unmatched: bool
-
-    @classmethod
-    def of(cls, declaration: Declaration) -> Settings:
-        """The settings of a declaration."""
-        return cls(declaration.filter_data, declaration.cooldown, declaration.ack_unmatched)
-
-    def columns(self, dag_id: str) -> dict[str, Any]:
-        """The columns of a row; the releases before this one store no cooldown as null."""
-        return {
-            "filter_data": dict(self.filter_data),
-            "cooldown": self.cooldown or None,
-            "group_key": dag_id if self.cooldown else None,
-            "ack_unmatched": self.ack_unmatched,
-        }
+class SyncSuperseded(RMQError):
+    """A newer listing came while this sync was busy; nothing was committed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredRow:
-    """What the sync needs to know of a row."""
+@dataclass(slots=True)
+class DeclarationSync:
+    """The syncs of one process, in turn; remembers what it deleted."""
 
-    id: int
-    key: SubscriptionKey
-    source: Source
-    enabled: bool
-    misses: int
-    settings: Settings = field(default_factory=lambda: Settings({}, 0, ack_unmatched=False), hash=False)
+    _latest: int = 0
+    _deleted: dict[SubscriptionKey, bool] = field(default_factory=dict)
+    _told: frozenset[Complaint] = frozenset()
+
+    def take_turn(self) -> int:
+        """A turn for a new listing; ends the right to commit of every earlier one."""
+        self._latest += 1
+        return self._latest
+
+    def run(self, session: Any, declared: AbstractSet[Declaration], turn: int) -> SyncPlan:
+        """Sync the rows with a trusted listing.
+
+        Raises:
+            SyncSuperseded: The turn is not the latest any more.
+        """
+        for attempts_left in reversed(range(ATTEMPTS)):
+            rows = _read_rows(session)
+            plan = plan_sync(rows, declared, _inactive_dag_ids(session, rows, declared))
+            done = _Changes(session)
+            try:
+                done.apply(plan)
+            except IntegrityError:  # another Scheduler has inserted the same key just now: its row is ours to find
+                session.rollback()
+                if not attempts_left:
+                    raise
+                continue
+            break
+        if turn != self._latest:
+            session.rollback()
+            incr(Metric.SYNC_SUPERSEDED)
+            log.warning("RMQ Watcher: a sync was overtaken by a newer listing and commits nothing")
+            raise SyncSuperseded("a newer listing is there")
+        session.commit()
+        done.report()
+        self._report_returns(done.inserted)
+        for row in rows:
+            self._deleted.pop(row.key, None)
+        self._deleted |= {row.key: row.enabled for row in done.deleted}
+        self._report_refusals(plan.refusals)
+        return plan
+
+    def _report_returns(self, inserted: Iterable[Declaration]) -> None:
+        for declaration in inserted:
+            was_enabled = self._deleted.pop(declaration.key, None)
+            if was_enabled is not None:
+                log.warning(
+                    "subscription %s is declared again; its row had been deleted when it was switched %s, and the new "
+                    "row is switched on",
+                    declaration.key,
+                    "on" if was_enabled else "off",
+                )
+
+    def _report_refusals(self, refusals: Iterable[Complaint]) -> None:
+        """Warn of what was not refused by the last sync already."""
+        for refusal in refusals:
+            if refusal not in self._told:
+                log.warning("%s", refusal)
+        self._told = frozenset(refusals)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncPlan:
-    """The difference between what is declared and what is stored."""
-
-    inserts: tuple[Declaration, ...] = ()
-    changes: tuple[tuple[StoredRow, Declaration], ...] = ()
-    found_again: tuple[StoredRow, ...] = ()
-    misses: tuple[StoredRow, ...] = ()
-    deletions: tuple[StoredRow, ...] = ()
-    foreign: tuple[StoredRow, ...] = ()
-
-
-def plan_sync(
-    rows: Iterable[StoredRow], declared: AbstractSet[Declaration], inactive_dag_ids: AbstractSet[str]
-) -> SyncPlan:
-    """Compare declarations with rows.
-
-    Args:
-        rows: All rows of the table.
-        declared: A trusted listing.
-        inactive_dag_ids: DAGs that Airflow does not hold active.
-    """
-    wanted = {declaration.key: declaration for declaration in declared}
-    stored = {row.key: row for row in rows}
-    ours = [row for row in stored.values() if row.source is Source.DAG_FILE]
-    absent = [row for row in ours if row.key not in wanted]
-    due = {row.id for row in absent if row.misses >= _survived(row, inactive_dag_ids)}
-    return SyncPlan(
-        inserts=tuple(sorted((wanted[key] for key in wanted.keys() - stored.keys()), key=lambda item: item.key)),
-        changes=tuple(
-            (row, wanted[row.key]) for row in ours if row.key in wanted and Settings.of(wanted[row.key]) != row.settings
-        ),
-        found_again=tuple(row for row in ours if row.key in wanted and row.misses),
-        misses=tuple(row for row in absent if row.id not in due),
-        deletions=tuple(row for row in absent if row.id in due),
-        foreign=tuple(row for row in stored.values() if row.source is Source.UI and row.key in wanted),
+def _inactive_dag_ids(session: Any, rows: Iterable[StoredRow], declared: AbstractSet[Declaration]) -> AbstractSet[str]:
+    """Of the DAGs whose rows are not declared, those that Airflow does not hold active."""
+    wanted = {declaration.key for declaration in declared}
+    states: Mapping[str, compat.DagState] = compat.dag_states(
+        session, {row.key.dag_id for row in rows if row.key not in wanted and row.source is Source.DAG_FILE}
     )
-
-
-def _survived(row: StoredRow, inactive_dag_ids: AbstractSet[str]) -> int:
-    """Misses this row survives.
-
-    A consumer of an inactive DAG acknowledges messages and starts nothing, so it costs more than its row. A disabled
-    row has no consumer, and deleting it early would lose the flag its operator cleared.
-    """
-    return MISSES_SURVIVED - 1 if row.enabled and row.key.dag_id in inactive_dag_ids else MISSES_SURVIVED
-
-
-def sync_declarations(session: Any, declared: AbstractSet[Declaration]) -> SyncPlan:
-    """Read the rows, plan, apply and commit. Blocking."""
-    rows = _read_rows(session)
-    states = compat.dag_states(session, (row.key.dag_id for row in rows))
-    plan = plan_sync(rows, declared, _inactive(states))
-    apply_plan(session, plan)
-    session.commit()
-    return plan
-
-
-def _inactive(states: Mapping[str, compat.DagState]) -> AbstractSet[str]:
-    gone = (compat.DagState.MISSING, compat.DagState.INACTIVE)
-    return {dag_id for dag_id, state in states.items() if state in gone}
+    return {dag_id for dag_id, state in states.items() if state in _GONE}
 
 
 def _read_rows(session: Any) -> list[StoredRow]:
@@ -128,7 +115,7 @@ def _read_rows(session: Any) -> list[StoredRow]:
         StoredRow(
             id=row.id,
             key=SubscriptionKey(row.dag_id, row.queue_name, row.conn_id),
-            source=Source(row.source),
+            source=Source.DAG_FILE if row.source == Source.DAG_FILE.value else Source.UI,
             enabled=bool(row.enabled),
             misses=row.absent_cycles or 0,
             settings=Settings(row.filter_data or {}, row.cooldown or 0, ack_unmatched=bool(row.ack_unmatched)),
@@ -137,27 +124,37 @@ def _read_rows(session: Any) -> list[StoredRow]:
     ]
 
 
-def apply_plan(session: Any, plan: SyncPlan) -> None:
-    """Write a plan; a row that another Scheduler has moved on meanwhile is left alone."""
-    for declaration in plan.inserts:
-        dag_id, queue_name, conn_id = declaration.key
-        settings = Settings.of(declaration).columns(dag_id)
-        session.add(
-            RMQSubscription(
-                dag_id=dag_id, queue_name=queue_name, conn_id=conn_id, source=Source.DAG_FILE.value, **settings
-            )
-        )
-        log.info("subscription registered: %s", declaration.key)
-    for row, declaration in plan.changes:
-        change = update(RMQSubscription).where(RMQSubscription.id == row.id)
-        settings = Settings.of(declaration).columns(row.key.dag_id)
-        session.execute(change.values(**settings), execution_options={"synchronize_session": False})
-        log.info("subscription %d (%s) has changed in its DAG file", row.id, row.key)
-    for row in plan.found_again:
-        if _write(session, update(RMQSubscription).values(absent_cycles=0), row):
+@dataclass(slots=True)
+class _Changes:
+    """Writes a plan into an open transaction, and knows afterwards what was really written."""
+
+    session: Any
+    inserted: list[Declaration] = field(default_factory=list)
+    changed: list[StoredRow] = field(default_factory=list)
+    cleared: list[StoredRow] = field(default_factory=list)
+    counted: list[StoredRow] = field(default_factory=list)
+    deleted: list[StoredRow] = field(default_factory=list)
+
+    def apply(self, plan: SyncPlan) -> None:
+        """Write; a row that another Scheduler has moved on meanwhile is left alone."""
+        for declaration in plan.inserts:
+            self._insert(declaration)
+        self.session.flush()
+        self.inserted = list(plan.inserts)
+        self.changed = [row for row, declaration in plan.changes if self._change(row, declaration)]
+        self.cleared = [row for row in plan.found_again if self._count(row, 0)]
+        self.counted = [row for row in plan.misses if self._count(row, row.misses + 1)]
+        self.deleted = [row for row in plan.deletions if self._delete(row)]
+
+    def report(self) -> None:
+        """Log what was committed."""
+        for declaration in self.inserted:
+            log.info("subscription registered: %s", declaration.key)
+        for row in self.changed:
+            log.info("subscription %d (%s) has changed in its DAG file", row.id, row.key)
+        for row in self.cleared:
             log.info("subscription %d (%s) is declared again after %d misses", row.id, row.key, row.misses)
-    for row in plan.misses:
-        if _write(session, update(RMQSubscription).values(absent_cycles=row.misses + 1), row):
+        for row in self.counted:
             log.warning(
                 "subscription %d (%s) is missing from the DAG files, miss %d; %d are survived",
                 row.id,
@@ -165,21 +162,36 @@ def apply_plan(session: Any, plan: SyncPlan) -> None:
                 row.misses + 1,
                 MISSES_SURVIVED,
             )
-    for row in plan.deletions:
-        if _write(session, delete(RMQSubscription).where(RMQSubscription.enabled.is_(row.enabled)), row):
+        for row in self.deleted:
             log.info("subscription %d (%s) deleted after %d misses", row.id, row.key, row.misses + 1)
-    for row in plan.foreign:
-        log.warning(
-            "subscription %d (%s) was created in the UI and is declared in a DAG file too; the row stays the UI's",
-            row.id,
-            row.key,
+
+    def _insert(self, declaration: Declaration) -> None:
+        dag_id, queue_name, conn_id = declaration.key
+        columns = Settings.of(declaration).columns(dag_id)
+        self.session.add(
+            RMQSubscription(
+                dag_id=dag_id, queue_name=queue_name, conn_id=conn_id, source=Source.DAG_FILE.value, **columns
+            )
         )
 
+    def _change(self, row: StoredRow, declaration: Declaration) -> bool:
+        columns = Settings.of(declaration).columns(row.key.dag_id)
+        ours = RMQSubscription.source == Source.DAG_FILE.value
+        return self._execute(update(RMQSubscription).where(RMQSubscription.id == row.id, ours).values(**columns))
 
-def _write(session: Any, statement: Any, row: StoredRow) -> bool:
-    """Execute only if the row still carries the counter it was read with."""
+    def _count(self, row: StoredRow, misses: int) -> bool:
+        return self._execute(update(RMQSubscription).where(*_as_read(row)).values(absent_cycles=misses))
+
+    def _delete(self, row: StoredRow) -> bool:
+        switch = RMQSubscription.enabled.is_(row.enabled)
+        return self._execute(delete(RMQSubscription).where(*_as_read(row), switch))
+
+    def _execute(self, statement: Any) -> bool:
+        return bool(self.session.execute(statement, execution_options={"synchronize_session": False}).rowcount)
+
+
+def _as_read(row: StoredRow) -> tuple[Any, Any]:
+    """The row, if it still carries the counter it was read with."""
     counter = RMQSubscription.absent_cycles
     unchanged = counter == row.misses if row.misses else counter.is_(None) | (counter == 0)
-    matched = statement.where(RMQSubscription.id == row.id, unchanged)
-    result = session.execute(matched, execution_options={"synchronize_session": False})
-    return bool(result.rowcount)
+    return RMQSubscription.id == row.id, unchanged

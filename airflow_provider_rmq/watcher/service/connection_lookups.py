@@ -36,7 +36,7 @@ class ConnectionLookups:
         attempt = self._attempts.get(conn_id)
         if attempt is None or attempt.done():
             attempt = self._attempts[conn_id] = self.executor.submit(self.read, conn_id)
-        waiting = asyncio.shield(asyncio.wrap_future(attempt))
+        waiting = asyncio.wrap_future(attempt)
         done, _ = await asyncio.wait({waiting}, timeout=LOOKUP_TIMEOUT)
         if not done:
             waiting.add_done_callback(_retrieve)

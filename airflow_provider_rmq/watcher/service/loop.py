@@ -23,13 +23,18 @@ from airflow_provider_rmq.broker.pool import ConnectionPool
 from airflow_provider_rmq.broker.window import wait_until_set
 from airflow_provider_rmq.errors import RMQError, describe
 from airflow_provider_rmq.utils.metrics import incr
-from airflow_provider_rmq.watcher.declarations import DeclarationSource, Listing
+from airflow_provider_rmq.watcher.declarations import Complaint, DeclarationSource, Listing
+from airflow_provider_rmq.watcher.orphan_tracker import OwnQueue
+from airflow_provider_rmq.watcher.rows.complaints import ComplaintStore
+from airflow_provider_rmq.watcher.rows.owned_queues import owned_queues
 from airflow_provider_rmq.watcher.rows.restarts import WorkerStart, note_start
 from airflow_provider_rmq.watcher.rows.schema import SchemaMigration
 from airflow_provider_rmq.watcher.rows.statuses import write_connection_statuses
 from airflow_provider_rmq.watcher.rows.subscriptions import EnabledSubscriptions, enabled_subscriptions
-from airflow_provider_rmq.watcher.rows.sync import sync_declarations
+from airflow_provider_rmq.watcher.rows.sync import DeclarationSync
+from airflow_provider_rmq.watcher.service.complaints import CycleComplaints
 from airflow_provider_rmq.watcher.service.declared_extras import DeclaredExtras
+from airflow_provider_rmq.watcher.service.orphans import OrphanReports
 from airflow_provider_rmq.watcher.service.provisioning import Provisioned, Provisioner
 from airflow_provider_rmq.watcher.service.reconcile import ConsumerSet
 from airflow_provider_rmq.watcher.service.recovery import Recovery
@@ -39,7 +44,14 @@ from airflow_provider_rmq.watcher.service.steps import BlockingSteps
 from airflow_provider_rmq.watcher.service.tasks import create_guarded_task
 from airflow_provider_rmq.watcher.states import ConnectionReport, Row, SubscriptionStatus
 from airflow_provider_rmq.watcher.subscription import Consumed, Subscription
-from airflow_provider_rmq.watcher.tunables import ABANDON_AFTER, VARIABLES_TIMEOUT, Metric, Timing, read_timing
+from airflow_provider_rmq.watcher.tunables import (
+    ABANDON_AFTER,
+    VARIABLES_TIMEOUT,
+    Metric,
+    Timing,
+    read_timing,
+    stale_after,
+)
 
 log = logging.getLogger(__name__)
 
@@ -83,10 +95,20 @@ class _Progress:
 
 
 @dataclass(slots=True, kw_only=True)
+class Memory:
+    """What a process knows of declarations; a loop that is made anew goes on with it."""
+
+    declarations: DeclarationSource
+    sync: DeclarationSync = field(default_factory=DeclarationSync)
+    extras: DeclaredExtras = field(default_factory=DeclaredExtras)
+    complaints: ComplaintStore = field(default_factory=ComplaintStore)
+
+
+@dataclass(slots=True, kw_only=True)
 class WatcherLoop:
     """Runs cycles until told to stop."""
 
-    declarations: DeclarationSource
+    memory: Memory
     session: Callable[[], Any]
     steps: BlockingSteps
     consumers: ConsumerSet
@@ -97,6 +119,7 @@ class WatcherLoop:
     troubles: RowTroubles
     cooldown_conn: CooldownConnection
     read_variable: Callable[[str], str | None] = compat.read_variable
+    complaints: CycleComplaints = field(default_factory=lambda: CycleComplaints(log))
     timing: Timing = field(default_factory=Timing)
     migration: SchemaMigration = field(default_factory=SchemaMigration)
     worker_start: WorkerStart | None = None
@@ -105,10 +128,11 @@ class WatcherLoop:
     _listing: Listing | None = None
     _subscriptions: EnabledSubscriptions = field(default_factory=EnabledSubscriptions)
     _served: tuple[Subscription, ...] = ()
-    _extras: DeclaredExtras = field(default_factory=DeclaredExtras)
+    _complaints: tuple[Complaint, ...] | None = None
     _provisioned: Provisioned = field(default_factory=Provisioned)
     _reports: dict[str, ConnectionReport] = field(default_factory=dict)
     _progress: _Progress = field(default_factory=_Progress)
+    _orphans: OrphanReports = field(default_factory=OrphanReports)
 
     @property
     def phases(self) -> tuple[Phase, ...]:
@@ -122,6 +146,7 @@ class WatcherLoop:
             Phase("provision", self._provision),
             Phase("reconcile", self._reconcile),
             Phase("liveness", self._check_liveness),
+            Phase("orphans", self._report_orphans),
             Phase("report", self._report),
         )
 
@@ -175,7 +200,6 @@ class WatcherLoop:
         cycle.result()
 
     async def _cycle(self) -> None:
-        self._listing = None
         for phase in self.phases:
             if self._stop.is_set():
                 log.info("RMQ Watcher: stop requested — ending this cycle before phase %s", phase.name)
@@ -201,23 +225,29 @@ class WatcherLoop:
             self._start_noted = True
 
     async def _scan(self) -> None:
-        listing = await self.steps.run("scan", self.declarations.read, until=self._stop)
+        self._listing = None  # a scan that fails is followed by no sync
+        listing = await self.steps.run("scan", self.memory.declarations.read, until=self._stop)
         if listing.distrust:
-            log.error("RMQ Watcher: the sync is left out of this cycle: %s", listing.distrust)
+            self.complaints.error(f"RMQ Watcher: the sync is left out of this cycle: {listing.distrust}")
+        self.complaints.end_cycle()
+        if listing.distrust:
             return
-        self._extras.learn(listing.declarations)
+        self.memory.extras.learn(listing.declarations)
         self._listing = listing
 
     async def _sync(self) -> None:
-        if self._listing is not None:
-            await self._in_session("sync", partial(sync_declarations, declared=self._listing.declarations))
+        if self._listing is None:
+            return
+        declared, turn = self._listing.declarations, self.memory.sync.take_turn()
+        plan = await self._in_session("sync", partial(self.memory.sync.run, declared=declared, turn=turn))
+        self._complaints = (*self._listing.complaints, *plan.refusals)
 
     async def _read_subscriptions(self) -> None:
         self._subscriptions = await self._in_session("read subs", enabled_subscriptions)
-        self._served = self._extras.applied(self._subscriptions.served)
+        self._served = self.memory.extras.applied(self._subscriptions.served)
 
     async def _provision(self) -> None:
-        self._provisioned = await self.provisioner.provision(self._served, self._extras.exchanges)
+        self._provisioned = await self.provisioner.provision(self._served, self.memory.extras.exchanges)
         if self._provisioned.fire is not None:
             self.cooldown_conn.conn_id = self._provisioned.fire.conn_id
 
@@ -235,14 +265,24 @@ class WatcherLoop:
     async def _check_liveness(self) -> None:
         self._reports = await self.recovery.check(self._subscriptions.conn_ids)
 
+    async def _report_orphans(self) -> None:
+        owned = await self._in_session("owned queues", owned_queues)
+        pending = {OwnQueue(self.cooldown_conn.conn_id, name) for name in owned.pending}
+        bound = {OwnQueue(key.conn_id, key.queue_name) for key in self.memory.extras.exchanges}
+        self._orphans.report(self._provisioned.queues, pending | bound)
+
     async def _report(self) -> None:
         self.statuses.repeat_all()
         stamp = partial(
             write_connection_statuses,
             reports=self._reports,
-            now=datetime.now(timezone.utc).replace(tzinfo=None),
+            now=_utc_now(),
         )
         await self._in_session("report", stamp)
+        if self._complaints is not None:
+            keep = stale_after(self.timing.interval, self.timing.budget)
+            store = partial(self.memory.complaints.replace, complaints=self._complaints, now=_utc_now(), keep=keep)
+            await self._in_session("complaints", store)
 
     async def _in_session(self, name: str, work: Callable[[Any], T]) -> T:
         """Run a blocking step with a database session of its own."""
@@ -252,6 +292,11 @@ class WatcherLoop:
                 return work(session)
 
         return await self.steps.run(name, in_thread, until=self._stop)
+
+
+def _utc_now() -> datetime:
+    """As the columns hold it, without a zone."""
+    return datetime.now(timezone.utc).replace(tzinfo=None)
 
 
 def _now() -> float:

@@ -37,6 +37,7 @@ class FakeAttachment:
         self.since = 0.0
         self.error = None
         self.finished = False
+        self.holds_registration = True
 
     def __aiter__(self):
         return self

@@ -20,6 +20,7 @@ from airflow_provider_rmq.compat import ConnectionRecord
     ],
 )
 def test_hosts_are_read_in_their_order(host, endpoints):
+    """B49: lists, ports, IPv6 with and without brackets."""
     assert [str(endpoint) for endpoint in parse_endpoints(host, 5672)] == endpoints
 
 

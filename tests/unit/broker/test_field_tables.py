@@ -76,5 +76,6 @@ def test_a_timestamp_is_in_seconds_or_milliseconds_or_stays_a_number(number, mom
     ],
 )
 def test_what_amqp_cannot_carry_is_refused_with_its_place(table, where):
+    """B59 (naive datetimes), B05 and R05 (NaN), B07."""
     with pytest.raises(ValueError, match=where):
         encode_table(table)

@@ -17,11 +17,13 @@ from airflow_provider_rmq.broker.properties import (
     ("given", "text"), [(None, None), (60000, "60000"), ("60000", "60000"), (0, "0"), (timedelta(minutes=1), "60000")]
 )
 def test_an_expiration_is_whole_milliseconds(given, text):
+    """B21."""
     assert expiration_text(given) == text
 
 
 @pytest.mark.parametrize("given", ["60s", "-1", -1, "", " 60000", 1.5, True, 2**32, "٣"])
 def test_an_expiration_the_broker_would_refuse_never_gets_there(given):
+    """B21."""
     with pytest.raises(ValueError, match=r"expiration.*milliseconds"):
         expiration_text(given)
 

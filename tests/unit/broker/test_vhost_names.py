@@ -27,6 +27,7 @@ from airflow_provider_rmq.compat import ConnectionRecord
     ],
 )
 def test_a_schema_means_this_vhost_in_every_place(schema, vhost):
+    """B37, R25."""
     settings = ConnectionSettings.from_record(ConnectionRecord(conn_id="c", schema=schema))
 
     assert settings.vhost == vhost

@@ -34,6 +34,7 @@ MATCH, MISS, ERROR = FilterVerdict.MATCH, FilterVerdict.MISS, FilterVerdict.ERRO
     ],
 )
 def test_a_body_condition_has_this_verdict(body, conditions, verdict):
+    """B11, B13, R13 (byte order mark), R15 (valid JSON that is no object)."""
     found, reason = MessageFilter(conditions).evaluate_message(message(body))
 
     assert found is verdict
@@ -50,6 +51,7 @@ def test_a_header_that_misses_decides_before_the_body_is_parsed():
     ("encoding", "compress"), [("gzip", gzip.compress), ("x-gzip", gzip.compress), ("deflate", zlib.compress)]
 )
 def test_a_compressed_body_is_inflated(encoding, compress):
+    """B09."""
     packed = message(compress(b'{"status": "active"}'), content_encoding=encoding)
 
     assert MessageFilter({"body.status": "active"}).evaluate_message(packed)[0] is MATCH
@@ -71,6 +73,7 @@ def test_several_gzip_members_are_one_body():
     ],
 )
 def test_a_compressed_body_that_cannot_be_inflated_is_an_error(body):
+    """B09: a bomb stays under the cap; never a miss, so never deleted."""
     verdict, reason = MessageFilter({"body.a": 1}).evaluate_message(message(body, content_encoding="gzip"))
 
     assert verdict is ERROR

@@ -26,6 +26,7 @@ from airflow_provider_rmq.messages.filters import FilterVerdict, MessageFilter
     ],
 )
 def test_a_header_matches_only_an_equal_value(headers, expected, verdict):
+    """B05, B07."""
     assert MessageFilter(expected).evaluate_message(message(headers=headers)) == (verdict, None)
 
 

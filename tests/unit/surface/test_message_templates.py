@@ -23,6 +23,7 @@ MESSAGE = {
 @pytest.mark.parametrize("native", [False, True])
 @pytest.mark.parametrize("message", [MESSAGE, [MESSAGE, "{{ ds }}"]])
 def test_types_are_kept_and_only_templates_are_rendered(native, message):
+    """R53."""
     with DAG(
         "d",
         schedule=None,

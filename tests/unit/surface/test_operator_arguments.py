@@ -12,6 +12,7 @@ from airflow_provider_rmq.sensors.rmq import RMQSensor
 
 @pytest.mark.parametrize("kind", [RMQConsumeOperator, RMQSensor])
 def test_a_forgotten_queue_name_is_named(kind):
+    """B53."""
     with pytest.raises(Exception, match="queue_name"):
         kind(task_id="t", queue="orders")
     with pytest.raises(ValueError, match="queue_name"):
@@ -28,6 +29,7 @@ def test_a_forgotten_queue_name_is_named(kind):
     ],
 )
 def test_the_workers_queue_stays_airflows(make):
+    """B53."""
     assert make().queue == "default"
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_rmq.watcher.rows.sync import StoredRow, plan_sync
+from airflow_provider_rmq.watcher.rows.sync_plan import StoredRow, plan_sync
 from airflow_provider_rmq.watcher.subscription import Declaration, Source, SubscriptionKey
 
 keys = st.builds(SubscriptionKey, st.sampled_from("abc"), st.sampled_from("qr"), st.just("rmq_default"))
@@ -29,7 +29,7 @@ def test_every_row_and_declaration_has_exactly_one_fate(rows, declared, inactive
     assert {item.key for item in plan.inserts} == wanted - {row.key for row in rows}
     assert {row.key for row in plan.misses} | {row.key for row in plan.deletions} == ours - wanted
     assert not set(plan.misses) & set(plan.deletions)
-    assert {row.key for row in plan.foreign} == wanted & {row.key for row in rows if row.source is Source.UI}
+    assert {row.key for row, _ in plan.foreign} == wanted & {row.key for row in rows if row.source is Source.UI}
     assert all(row.misses >= 2 for row in plan.deletions)
     assert all(row.misses >= 3 for row in plan.deletions if not row.enabled)
 

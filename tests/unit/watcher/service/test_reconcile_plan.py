@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from airflow_provider_rmq.watcher.service.reconcile import plan_reconcile
-from airflow_provider_rmq.watcher.subscription import Subscription, SubscriptionKey
+from airflow_provider_rmq.watcher.subscription import FireConsumer, Subscription, SubscriptionKey
 
 
 def subscription(number, queue="q"):
@@ -41,6 +41,14 @@ def test_a_changed_filter_restarts_the_consumer():
     plan = plan_reconcile([changed], {A.consumer_key: A})
 
     assert (plan.stop, plan.start) == ((A.consumer_key,), (changed,))
+
+
+def test_the_fire_consumer_moves_with_the_cooldown_connection():
+    before, after = FireConsumer("c1", "rmq_watcher.fire"), FireConsumer("c2", "rmq_watcher.fire")
+
+    plan = plan_reconcile([after], {before.consumer_key: before})
+
+    assert (plan.stop, plan.start) == ((before.consumer_key,), (after,))
 
 
 def test_another_queue_is_another_consumer():

@@ -8,6 +8,8 @@ from airflow_provider_rmq.watcher.states import (
     Attached,
     Attaching,
     AwaitingDag,
+    BrokerConfirmed,
+    BrokerDenied,
     ConsumerState,
     DagNotReady,
     Delivered,
@@ -17,6 +19,7 @@ from airflow_provider_rmq.watcher.states import (
     StartFailed,
     Stopped,
     SubscriptionStatus,
+    Unreadable,
     advance,
 )
 
@@ -52,6 +55,18 @@ def after(*events):
         ([QueueMissing("no queue")], (ERROR, "no queue")),
         ([QueueMissing("no queue"), Attached(HERE)], (LISTENING, None)),
         ([Attached(HERE), Stopped()], (DISCONNECTED, None)),
+        ([Attached(HERE), BrokerDenied("tag", "gone")], (ERROR, "gone")),
+        ([Attached(HERE), BrokerDenied("other", "gone")], (LISTENING, None)),
+        ([Attached(HERE), BrokerDenied("tag", "gone"), Delivered()], (ERROR, "gone")),
+        ([Attached(HERE), BrokerDenied("tag", "gone"), BrokerConfirmed("tag")], (LISTENING, None)),
+        ([Attached(HERE), BrokerDenied("tag", "gone"), BrokerConfirmed("other")], (ERROR, "gone")),
+        ([Attached(HERE), BrokerDenied("tag", "gone"), Attached(HERE)], (LISTENING, None)),
+        ([BrokerDenied("tag", "gone"), Attached(HERE)], (LISTENING, None)),
+        ([Attached(HERE), StartFailed("boom"), BrokerDenied("tag", "gone")], (ERROR, "boom")),
+        ([Attached(HERE), Unreadable("poison"), Delivered()], (ERROR, "poison")),
+        ([Attached(HERE), Unreadable("poison"), Detached("cut"), Attaching(), Attached(HERE)], (ERROR, "poison")),
+        ([Attached(HERE), Unreadable("poison"), Unreadable(None)], (LISTENING, None)),
+        ([Attached(HERE), Unreadable("poison"), Stopped()], (DISCONNECTED, None)),
     ],
 )
 def test_the_row_after_a_story(events, row):
@@ -69,6 +84,9 @@ events = st.one_of(
     st.builds(Detached, st.none() | texts),
     st.builds(QueueMissing, texts),
     st.builds(Stopped),
+    st.builds(BrokerDenied, st.text(), texts),
+    st.builds(BrokerConfirmed, st.text()),
+    st.builds(Unreadable, st.none() | texts),
 )
 
 
@@ -79,6 +97,10 @@ def test_what_holds_after_any_sequence(sequence):
     if state.row.status is LISTENING:
         assert state.registration is not None
         assert state.row.error is None
+        assert state.denial is None
+        assert state.unreadable is None
+    if state.denial:
+        assert state.registration is not None
     if state.row.status is ERROR:
         assert state.row.error
-    assert advance(state, Attaching()) == ConsumerState()
+    assert advance(state, Attaching()) == ConsumerState(unreadable=state.unreadable)
