@@ -86,6 +86,8 @@ class Stories(RuleBasedStateMachine):
     def start(self):
         self.scanners = [self.scanner() for _ in SCHEDULERS]
         self.schedulers = [ModelScheduler() for _ in SCHEDULERS]
+        for dag_id in DAGS:
+            self.deploy(dag_id, "declares")
 
     def scanner(self):
         def folder():
@@ -132,10 +134,12 @@ class Stories(RuleBasedStateMachine):
         assert self.scanners[which].read().distrust
         self.readable = True
 
-    @rule(which=st.sampled_from(SCHEDULERS))
-    def cycle(self, which):
-        self.apply(self.plan(which))
-        self.model_write(self.model_read(which))
+    @rule(which=st.sampled_from(SCHEDULERS), times=st.integers(1, 4))
+    def cycles(self, which, times):
+        for _ in range(times):
+            self.apply(self.plan(which))
+            self.model_write(self.model_read(which))
+            self.the_table_is_what_the_reference_says()
 
     @rule(first=st.sampled_from(SCHEDULERS))
     def cycles_at_the_same_time(self, first):
@@ -208,5 +212,5 @@ class Stories(RuleBasedStateMachine):
         assert all(row.key == SubscriptionKey(row.key.dag_id, "q", "rmq_default") for row in self.table.values())
 
 
-Stories.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+Stories.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
 test_stories_end_as_the_reference_says = Stories.TestCase
