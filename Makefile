@@ -3,7 +3,7 @@
 PY := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-integration test-rabbitmq4 lint format venv lock clean
+.PHONY: help demo test test-unit test-integration test-rabbitmq4 test-faults lint format venv lock clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | while IFS='	' read -r name text; do printf '  make %-18s %s\n' "$$name" "$$text"; done
@@ -22,6 +22,9 @@ test-integration: venv ## integration/ only, on private services (ARGS=... goes 
 
 test-rabbitmq4: venv ## all of integration/surface on RabbitMQ 4.0 (ARGS=... goes to pytest)
 	@exec $(PY) -m tools.run_tests --only other-rabbitmq -- $(or $(ARGS),-q)
+
+test-faults: venv ## every fault test, the slow ones too, with their figures (ARGS=... goes to pytest)
+	@exec $(PY) -m tools.run_tests --only integration -- -m "fault or slow_fault" $(ARGS)
 
 lint: venv ## ruff, mypy, import contracts, module sizes
 	@exec $(PY) -m tools.run_tests --only lint

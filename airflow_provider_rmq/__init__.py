@@ -49,4 +49,19 @@ def get_provider_info() -> dict[str, Any]:
         "plugins": [
             {"name": "rmq_watcher", "plugin-class": "airflow_provider_rmq.watcher.plugin.RMQWatcherPlugin"},
         ],
+        "config": {
+            "rmq_watcher": {
+                "description": "The watcher, which starts DAGs when RabbitMQ messages arrive, and its page.",
+                "options": {
+                    "grant_op_access": {
+                        "description": "Whether the Op role holds the permissions of the Subscriptions page. Read when "
+                        "the web server starts; any text that is not a yes counts as no.",
+                        "version_added": "2.4.0",
+                        "type": "boolean",
+                        "example": None,
+                        "default": "True",
+                    },
+                },
+            },
+        },
     }

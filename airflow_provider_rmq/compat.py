@@ -100,11 +100,45 @@ def read_variable(name: str) -> str | None:
     return None if value is None else str(value)
 
 
+def config_option(section: str, option: str) -> str | None:
+    """An option of Airflow's configuration as text, None when nobody set it and no provider declares a default."""
+    from airflow.configuration import conf
+
+    value = conf.get(section, option, fallback=None)
+    return None if value is None else str(value)
+
+
 def dags_folder() -> Path:
-    """The folder the Scheduler parses DAG files from."""
+    """The folder the Scheduler parses DAG files from.
+
+    Raises:
+        ValueError: The setting is empty, which as a path would be the working directory.
+    """
     from airflow import settings
 
+    if not str(settings.DAGS_FOLDER or "").strip():
+        raise ValueError("[core] dags_folder is empty")
     return Path(settings.DAGS_FOLDER)
+
+
+def unignored_files(folder: str) -> Iterable[str]:
+    """Every file below a folder that no `.airflowignore` excludes, as Airflow reads those."""
+    from airflow.utils.file import find_path_from_directory
+
+    found: Iterable[str] = find_path_from_directory(folder, ".airflowignore")
+    return found
+
+
+def may_hold_dag(path: str, archive: Any = None) -> bool:
+    """Whether Airflow would look for DAGs in a file, or in a member of a `zipfile.ZipFile`; reads it, never runs it.
+
+    With `[core] dag_discovery_safe_mode`, the default, it passes over files that mention no DAG or no Airflow.
+    """
+    from airflow.configuration import conf
+    from airflow.utils.file import might_contain_dag
+
+    safe_mode = conf.getboolean("core", "dag_discovery_safe_mode", fallback=True)
+    return bool(might_contain_dag(path, safe_mode, archive))
 
 
 def session_factory() -> Callable[[], Any]:
@@ -174,6 +208,15 @@ def prepare_process() -> None:
 
     ProvidersManager().initialize_providers_configuration()
     plugins_manager.ensure_plugins_loaded()
+
+
+def is_web_ui(app: Any) -> bool:
+    """Whether a Flask application is Airflow's own web UI.
+
+    The commands behind `airflow users`, `airflow roles` and `airflow sync-perm` register the plugins' blueprints with
+    an application of their own (seen on 2.9.3 and 2.11.2).
+    """
+    return str(getattr(app, "import_name", "")) == "airflow.www.app"
 
 
 # --- DAGs and DAG runs -----------------------------------------------------------------------------------------------

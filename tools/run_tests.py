@@ -128,9 +128,10 @@ def run_parts(runner: Runner, parts: Sequence[str], words: Sequence[str]) -> Non
     limits = ["--timeout", str(SECONDS_PER_TEST), "--durations", "5"]
     if "integration" in parts:
         name = "pytest integration"
+        quick = [] if "-m" in words else ["-m", "not slow_fault"]
         try:
             with fresh_folder(PROJECT / ".test", "make test") as folder, services(folder, os.environ) as variables:
-                runner.run(name, [*PYTHON, "pytest", "integration", *limits, *words], variables)
+                runner.run(name, [*PYTHON, "pytest", "integration", *limits, *quick, *words], variables)
         except (LabError, NotInTimeError, OSError) as error:
             runner.failed(name, str(error))
     if "other-rabbitmq" in parts:

@@ -144,3 +144,9 @@ class ReadingConnection(aio_pika.Connection):
         """Connect to the broker; `aio_pika.connect` calls it."""
         self.transport = await _Underlay.connect(self.url, self._on_connection_close, timeout=timeout, **self.kwargs)
         await self._on_connected()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is gone, also when nobody closed it: aio-pika 9.6 counts only its own `close`."""
+        transport: Any = self.transport
+        return super().is_closed or (transport is not None and not transport.connection.is_opened)

@@ -27,7 +27,7 @@ from aiormq.exceptions import (
 from airflow_provider_rmq.broker.deadlines import call_with_timeout
 from airflow_provider_rmq.broker.pool import ConnectionPool
 from airflow_provider_rmq.broker.refusals import Operation, refusal
-from airflow_provider_rmq.broker.undecodable import UndecodableHeaders
+from airflow_provider_rmq.broker.undecodable import undecodable_reason
 from airflow_provider_rmq.errors import (
     AlreadySettled,
     BrokerError,
@@ -205,11 +205,10 @@ class QueueDelivery:
 
     def __init__(self, incoming: AbstractIncomingMessage, queue_name: str, rpc_timeout: float) -> None:
         """Wrap what the client library delivered."""
-        headers = incoming.headers
-        self.undecodable = headers.reason if isinstance(headers, UndecodableHeaders) else None
+        self.undecodable = undecodable_reason(incoming.headers)
         self.message = Message(
             body=incoming.body,
-            headers=dict(headers or {}),
+            headers=dict(incoming.headers or {}),
             routing_key=incoming.routing_key or "",
             exchange=incoming.exchange or "",
             queue=queue_name,

@@ -17,7 +17,6 @@ from airflow_provider_rmq.broker.polling import poll_queue
 from airflow_provider_rmq.broker.pool import ConnectionPool
 from airflow_provider_rmq.broker.queue_facts import warn_of_limit
 from airflow_provider_rmq.broker.settings import ConnectionSettings
-from airflow_provider_rmq.broker.undecodable import UndecodableHeaders, raise_if_undecodable
 from airflow_provider_rmq.errors import BrokerError, QueueMissing, UndecodableMessage, describe
 from airflow_provider_rmq.messages.backoff import Backoff
 from airflow_provider_rmq.messages.judge import Judgement, MessageJudge
@@ -49,7 +48,10 @@ class _Held:
             UndecodableMessage: It cannot be judged; it goes back with its channel.
         """
         if delivery.undecodable is not None:
-            raise_if_undecodable(UndecodableHeaders(delivery.undecodable), delivery.message.queue)
+            queue_name = delivery.message.queue
+            raise UndecodableMessage(
+                f"queue {queue_name!r}: the header cannot be decoded, the message stays: {delivery.undecodable}"
+            )
         judgement = self.judge.judge(delivery.message)
         if judgement.verdict is FilterVerdict.MATCH:
             return True

@@ -23,20 +23,15 @@ def diff_bindings(exchange: str, routing_keys: Iterable[str], actual: Iterable[B
     """Compare: the queue wants exactly these keys of this exchange, and nothing of any other.
 
     Every queue is bound to the default exchange by its name, which nobody can change, and which counts as nothing. A
-    binding with arguments is none of ours.
+    binding with arguments is somebody else's and stays: the provider makes none, and the management API shows arguments
+    as JSON, from which the broker's own types, and so the binding to undo, cannot be told.
     """
-    wanted = {Binding(exchange, key) for key in routing_keys}
-    found = {_identity(binding): binding for binding in actual if binding.exchange}
-    kept = {binding for binding in wanted if _identity(binding) in found}
-    return BindingDiff(
-        bind=tuple(sorted(wanted - kept, key=_order)),
-        unbind=tuple(sorted((item for item in found.values() if item not in kept), key=_order)),
-    )
+    wanted = {(exchange, key) for key in routing_keys}
+    found = {
+        (binding.exchange, binding.routing_key) for binding in actual if binding.exchange and not binding.arguments
+    }
+    return BindingDiff(bind=_bindings(wanted - found), unbind=_bindings(found - wanted))
 
 
-def _identity(binding: Binding) -> tuple[str, str, str]:
-    return binding.exchange, binding.routing_key, repr(sorted(binding.arguments.items()))
-
-
-def _order(binding: Binding) -> tuple[str, str]:
-    return binding.exchange, binding.routing_key
+def _bindings(pairs: Iterable[tuple[str, str]]) -> tuple[Binding, ...]:
+    return tuple(Binding(exchange, routing_key) for exchange, routing_key in sorted(pairs))

@@ -91,14 +91,14 @@ class _Channel:
         queue = await self.amqp.get_queue(queue_name, ensure=False)
         await self.call(
             _binding_operation(f"bind queue {queue_name} to exchange {binding.exchange}"),
-            queue.bind(binding.exchange, binding.routing_key, arguments=dict(binding.arguments) or None),
+            queue.bind(binding.exchange, binding.routing_key),
         )
 
     async def unbind(self, queue_name: str, binding: Binding) -> None:
         queue = await self.amqp.get_queue(queue_name, ensure=False)
         await self.call(
             _binding_operation(f"unbind queue {queue_name} from exchange {binding.exchange}"),
-            queue.unbind(binding.exchange, binding.routing_key, arguments=dict(binding.arguments) or None),
+            queue.unbind(binding.exchange, binding.routing_key),
         )
 
     async def call(self, operation: Operation, awaitable: Awaitable[T]) -> T:

@@ -24,6 +24,9 @@ from airflow_provider_rmq.errors import BrokerError, ManagementUnavailable, desc
 #: Bytes of an answer that are read; a queue with 50,000 bindings answers with about 10 MB.
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
 
+#: A compressed answer has no bound worth the name.
+_UNCOMPRESSED = {"Accept-Encoding": "identity"}
+
 _ADVICE = {
     401: "the broker refuses the login; the user needs the tag management (rabbitmqctl set_user_tags)",
     403: "the user may not ask; it needs the tag management (rabbitmqctl set_user_tags)",
@@ -33,6 +36,16 @@ _ADVICE = {
 
 class NoManagementUrl(BrokerError):
     """The Airflow connection names no management API."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedQueue:
+    """A queue as the management API lists it; counts are None until the broker has gathered them, and seconds old."""
+
+    name: str
+    type: str
+    messages: int | None = None
+    consumers: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +67,20 @@ class ManagementApi:
         if not isinstance(answer, list):
             raise ManagementUnavailable(f"{conn_id}: the management API answered with no list of bindings")
         return frozenset(_binding(conn_id, item) for item in answer)
+
+    async def queues(self, conn_id: str) -> tuple[ListedQueue, ...]:
+        """All queues of the vhost, by name.
+
+        Raises:
+            NoManagementUrl: The connection has none.
+            ManagementUnavailable: There is no usable answer, and why.
+        """
+        settings = await self._settings(conn_id)
+        vhost = quote(settings.vhost, safe="")
+        answer = await _ask(settings, f"api/queues/{vhost}?columns=name,type,messages,consumers")
+        if not isinstance(answer, list):
+            raise ManagementUnavailable(f"{conn_id}: the management API answered with no list of queues")
+        return tuple(sorted((_queue(conn_id, item) for item in answer), key=lambda queue: queue.name))
 
     async def _settings(self, conn_id: str) -> ConnectionSettings:
         try:
@@ -122,8 +149,20 @@ async def management_answer(settings: ConnectionSettings, path: str) -> Any:
     return await _ask(settings, path)
 
 
+def _queue(conn_id: str, item: Any) -> ListedQueue:
+    match item:
+        case {"name": str(name)}:
+            counts = [count if isinstance(count := item.get(key), int) else None for key in ("messages", "consumers")]
+            return ListedQueue(name, str(item.get("type", "classic")), *counts)
+    raise ManagementUnavailable(f"{conn_id}: the management API listed something that is no queue")
+
+
 async def _ask(settings: ConnectionSettings, path: str) -> Any:
     base = _base(settings)
+    if not settings.has_credentials:
+        raise ManagementUnavailable(
+            f"Airflow connection {settings.conn_id} has no login and password; the management API is not asked as guest"
+        )
     try:
         verify = await asyncio.to_thread(_verification, settings)
         raw = await call_with_timeout(_read(settings, f"{base}/{path}", verify), settings.rpc_timeout)
@@ -133,7 +172,7 @@ async def _ask(settings: ConnectionSettings, path: str) -> Any:
         raise ManagementUnavailable(f"{base}: {describe(error)}") from error
     try:
         return json.loads(raw)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ManagementUnavailable(f"{base}: the answer is no JSON; is this a management API?") from error
 
 
@@ -141,7 +180,10 @@ def _base(settings: ConnectionSettings) -> str:
     """The URL without a login in it, which would end up in log lines."""
     if settings.management_url is None:
         raise NoManagementUrl(f"the extra of Airflow connection {settings.conn_id} has no management_url")
-    parts = urlsplit(settings.management_url)
+    try:
+        parts = urlsplit(settings.management_url)
+    except ValueError:
+        raise ManagementUnavailable(f"{settings.conn_id}: management_url is no URL") from None  # the error quotes it
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise ManagementUnavailable(f"{settings.conn_id}: management_url must begin with http:// or https://")
     return _without_login(settings.management_url)
@@ -160,6 +202,7 @@ def _verification(settings: ConnectionSettings) -> ssl.SSLContext:
 async def _read(settings: ConnectionSettings, url: str, verify: ssl.SSLContext) -> bytes:
     client = httpx.AsyncClient(
         auth=(settings.login, settings.password),
+        headers=_UNCOMPRESSED,
         timeout=httpx.Timeout(settings.rpc_timeout, connect=settings.connect_timeout),
         follow_redirects=False,
         trust_env=False,
@@ -176,7 +219,7 @@ async def _body(response: httpx.Response) -> bytes:
             f"{_without_login(str(response.url))}: HTTP {response.status_code} {advice}".rstrip()
         )
     collected = bytearray()
-    async for chunk in response.aiter_bytes():
+    async for chunk in response.aiter_raw():
         collected += chunk
         if len(collected) > MAX_ANSWER_BYTES:
             raise ManagementUnavailable(f"{response.url.host}: the answer is longer than {MAX_ANSWER_BYTES} bytes")

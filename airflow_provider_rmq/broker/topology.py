@@ -47,7 +47,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """Messages of an exchange with this key reach the queue."""
+    """Messages of an exchange with this key reach the queue; the provider makes none with arguments."""
 
     exchange: str
     routing_key: str

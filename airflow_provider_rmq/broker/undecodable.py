@@ -35,16 +35,20 @@ class UndecodableHeaders(dict[Any, Any]):
         return True
 
 
+def undecodable_reason(headers: object) -> str | None:
+    """Why a message's properties could not be read, None where they could."""
+    return headers.reason if isinstance(headers, UndecodableHeaders) else None
+
+
 def raise_if_undecodable(headers: object, queue_name: str) -> None:
     """Refuse a message whose headers could not be read: a filter would judge it by what it does not say.
 
     Raises:
         UndecodableMessage: Names the queue and the reason; the message is unsettled and stays in its queue.
     """
-    if isinstance(headers, UndecodableHeaders):
-        raise UndecodableMessage(
-            f"queue {queue_name!r}: the header cannot be decoded, the message stays: {headers.reason}"
-        )
+    reason = undecodable_reason(headers)
+    if reason is not None:
+        raise UndecodableMessage(f"queue {queue_name!r}: the header cannot be decoded, the message stays: {reason}")
 
 
 def readable_method(payload: bytes) -> bytes:

@@ -8,7 +8,6 @@ A header of the marker says that it is so; any other marker stands for no messag
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,9 +54,19 @@ def _carried(marker: Message) -> dict[str, Any]:
     if marker.headers.get(PAYLOAD_HEADER) != _VERSION:
         return nothing
     try:
-        found = json.loads(marker.body)
-    except ValueError:
+        found = json.loads(marker.body, parse_constant=_refuse)
+    except (ValueError, RecursionError):
         return nothing  # somebody else's message with our header; the window has ended all the same
-    if not isinstance(found, Mapping):
-        return nothing
-    return {**nothing, **{key: found[key] for key in _CARRIED if key in found}}
+    match found:
+        case {"body": str(), "headers": dict()}:
+            return {key: found[key] for key in _CARRIED if key in found}
+    return nothing
+
+
+def _refuse(constant: str) -> None:
+    """A conf is JSON, which has no NaN.
+
+    Raises:
+        ValueError: Always.
+    """
+    raise ValueError(f"{constant} is no JSON")

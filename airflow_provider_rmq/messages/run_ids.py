@@ -47,3 +47,17 @@ def safe_run_id(raw: str) -> str:
         return raw
     digest = hashlib.sha256(raw.encode("utf-8", errors="replace")).hexdigest()[:DIGEST_LENGTH]
     return f"{cleaned[:READABLE_LENGTH]}_{digest}"
+
+
+def immediate_run_id_prefix(queue_name: str) -> str:
+    """What the ids of all runs that messages of a queue have started begin with."""
+    return _prefix(f"rmq__{queue_name}__")
+
+
+def cooldown_run_id_prefix(dag_id: str) -> str:
+    """What the ids of all runs of a DAG's cooldown windows begin with."""
+    return _prefix(f"rmq_cooldown__{dag_id}__")
+
+
+def _prefix(raw: str) -> str:
+    return _REFUSED.sub("_", raw)[:READABLE_LENGTH]

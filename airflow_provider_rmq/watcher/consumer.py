@@ -27,6 +27,7 @@ from airflow_provider_rmq.messages.filters import MessageFilter
 from airflow_provider_rmq.messages.judge import MessageJudge
 from airflow_provider_rmq.messages.misses import FilterMissState
 from airflow_provider_rmq.utils.executor import BoundedExecutor
+from airflow_provider_rmq.watcher.dagfiles.file_reader import FileReader
 from airflow_provider_rmq.watcher.dagfiles.scanner import DagFolderScanner
 from airflow_provider_rmq.watcher.models import WatcherSession
 from airflow_provider_rmq.watcher.rows.statuses import write_subscription_statuses
@@ -111,7 +112,7 @@ def build_watcher_loop() -> WatcherLoop:
         recreate=partial(pool.recreate, role=Role.CONSUME),
     )
     return WatcherLoop(
-        declarations=DagFolderScanner(compat.dags_folder),
+        declarations=DagFolderScanner(compat.dags_folder, compat.unignored_files, FileReader(compat.may_hold_dag)),
         session=WatcherSession,
         steps=steps,
         consumers=consumers,

@@ -28,11 +28,12 @@ class RMQWatcherListener:
         """Nothing is started yet."""
         self._supervisor: subprocess.Popen[bytes] | None = None
         self._owner_pid: int | None = None
+        self._told_in: int | None = None
 
     @compat.listener_hook
     def on_starting(self, component: object) -> None:
         """A component of Airflow starts; when it is the Scheduler, start the watcher."""
-        if os.environ.get(CHILD_MARK) or not compat.running_in_scheduler(component):
+        if self._is_in_a_fork() or os.environ.get(CHILD_MARK) or not compat.running_in_scheduler(component):
             return
         if self._owner_pid == os.getpid():
             return
@@ -47,13 +48,27 @@ class RMQWatcherListener:
     @compat.listener_hook
     def before_stopping(self, component: object) -> None:  # noqa: ARG002 - pluggy passes it by this name
         """A component of Airflow stops; when it is the Scheduler that started the watcher, stop the watcher."""
-        if self._supervisor is None or self._owner_pid != os.getpid():
+        if self._is_in_a_fork() or self._supervisor is None:
             return
         supervisor, self._supervisor = self._supervisor, None
         try:
             self._stop(supervisor)
         except Exception:
             log.exception("RMQ Watcher process %d could not be stopped", supervisor.pid)
+
+    def _is_in_a_fork(self) -> bool:
+        """Whether this is a task's process, which a LocalExecutor forks from the Scheduler; it says so once."""
+        if self._owner_pid in (None, os.getpid()):
+            return False
+        if self._told_in != os.getpid():
+            self._told_in = os.getpid()
+            log.info(
+                "RMQWatcherListener in process %d, a fork of the scheduler process %d — the watcher process belongs to "
+                "the scheduler, nothing to start or stop here",
+                os.getpid(),
+                self._owner_pid,
+            )
+        return True
 
     @staticmethod
     def _stop(supervisor: subprocess.Popen[bytes]) -> None:

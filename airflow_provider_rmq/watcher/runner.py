@@ -10,6 +10,7 @@ import sys
 
 from airflow_provider_rmq.watcher.process.child import CHILD_MARK, PARENT_PID, Role
 from airflow_provider_rmq.watcher.process.restarts import EXIT_MISUSED, EXIT_STOPPED
+from airflow_provider_rmq.watcher.process.stderr_lines import StderrLines
 
 
 def main() -> int:
@@ -35,7 +36,7 @@ def main() -> int:
 
 
 def _refuse(text: str) -> None:
-    sys.stderr.write(f"RMQ Watcher process {os.getpid()}: {text}\n")
+    StderrLines().write(f"RMQ Watcher process {os.getpid()}: {text}")
 
 
 if __name__ == "__main__":

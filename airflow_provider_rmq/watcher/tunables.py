@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+from airflow_provider_rmq import compat
 from airflow_provider_rmq.errors import describe
 
 log = logging.getLogger(__name__)
@@ -108,3 +109,39 @@ def _read_seconds(
 
 def _shown(seconds: float | None) -> str:
     return "what follows from the interval" if seconds is None else f"{seconds:g} s"
+
+
+#: What switches a flag on, and what switches it off.
+_ON = frozenset({"1", "t", "true", "y", "yes", "on"})
+_OFF = frozenset({"0", "f", "false", "n", "no", "off"})
+
+
+def parse_flag(text: str | None, *, unset: bool) -> bool | None:
+    """What a flag's text says: case, surrounding space and a trailing comment do not matter.
+
+    Args:
+        text: The option's text, None when nobody set it.
+        unset: The answer then.
+
+    Returns:
+        None for a text in none of the spellings.
+    """
+    if text is None:
+        return unset
+    word = text.partition("#")[0].strip().lower()
+    if word in _ON:
+        return True
+    return False if word in _OFF else None
+
+
+def read_flag(section: str, option: str, default: bool) -> bool:
+    """A flag of Airflow's configuration; a text nobody can read counts as off and is named in a WARNING.
+
+    Off, because a flag here grants something, and what cannot be read must not grant it.
+    """
+    text = compat.config_option(section, option)
+    flag = parse_flag(text, unset=default)
+    if flag is None:
+        log.warning("[%s] %s must be true or false, it is %r; it counts as false", section, option, text)
+        return False
+    return flag

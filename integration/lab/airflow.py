@@ -223,6 +223,14 @@ class AirflowHome:
         with self._connect() as connection:
             return [dict(row) for row in connection.execute(text(sql), parameters).mappings()]
 
+    def execute(self, sql: str, **parameters: Any) -> None:
+        """Run a statement and commit it."""
+        from sqlalchemy import text
+
+        with self._connect() as connection:
+            connection.execute(text(sql), parameters)
+            connection.commit()
+
     def has_table(self, name: str) -> bool:
         """Say whether a table exists yet."""
         from sqlalchemy import inspect

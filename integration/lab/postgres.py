@@ -94,6 +94,11 @@ class Postgres:
         """The server, as an SQLAlchemy URL of its database postgres."""
         return f"postgresql+psycopg2://{OWNER}:{self._password}@127.0.0.1:{self.port}/postgres"
 
+    @property
+    def running(self) -> bool:
+        """Whether the server was started and not ended."""
+        return self._service is not None
+
     def create_database(self, name: str) -> str:
         """Make a database and return its SQLAlchemy URL."""
         return create_database(self.url, name)

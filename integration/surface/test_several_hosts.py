@@ -53,10 +53,10 @@ def test_a_dead_address_of_a_name_costs_no_more_than_the_connect_timeout(
     port = urlsplit(broker_url).port
     resolve = socket.getaddrinfo
 
-    def two_addresses(host, service, *given, **named):
+    def two_addresses(host, *given, **named):
         if host != "two.addresses.invalid":
-            return resolve(host, service, *given, **named)
-        return resolve("127.0.0.3", service, *given, **named) + resolve("127.0.0.1", service, *given, **named)
+            return resolve(host, *given, **named)
+        return resolve("127.0.0.3", *given, **named) + resolve("127.0.0.1", *given, **named)
 
     monkeypatch.setattr(socket, "getaddrinfo", two_addresses)
     conn_id = airflow_connection("named", host="two.addresses.invalid", extra={"connect_timeout": 1})

@@ -62,3 +62,44 @@ def make_dag(session):
         return dag
 
     return make
+
+
+@pytest.fixture(scope="module")
+def app(metadata_database):
+    """Airflow's web application with a person for each role."""
+    from web_app import make_app_with_people
+
+    return make_app_with_people()
+
+
+@pytest.fixture
+def person(app, session):
+    """Log somebody in by the role."""
+    from web_app import Person
+
+    return lambda role: Person(app, role)
+
+
+@pytest.fixture
+def admin(person):
+    """Somebody who may do everything, with a form open."""
+    from web_app import BASE
+
+    admin = person("Admin")
+    admin.get(f"{BASE}/create")
+    return admin
+
+
+@pytest.fixture
+def stored(session):
+    """Store a subscription; its id."""
+    from airflow_provider_rmq.watcher.models import RMQSubscription
+
+    def store(**changes):
+        fields = {"dag_id": "d", "queue_name": "q", "conn_id": "rmq_default", "source": "ui", "enabled": True}
+        row = RMQSubscription(**(fields | changes))
+        session.add(row)
+        session.commit()
+        return row.id
+
+    return store

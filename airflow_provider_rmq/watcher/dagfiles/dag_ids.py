@@ -11,6 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+#: Fields of a statement, a handler or a case that hold statements, handlers or cases.
+_BLOCKS = ("cases", "finalbody", "orelse", "handlers", "body")
+#: The statements a file mostly consists of, which hold none.
+_SIMPLE = (ast.Expr, ast.Assign, ast.Return, ast.Import, ast.ImportFrom, ast.AnnAssign, ast.Raise)
+
 
 class Unreadable(Exception):
     """An expression whose value only running the file would tell."""
@@ -25,14 +30,22 @@ class Constant:
 
 
 class Constants:
-    """The module-level constants of one file."""
+    """The module-level constants of one file; looked for when the first is asked for."""
 
     def __init__(self, tree: ast.Module) -> None:
-        """Collect names assigned exactly once at module level and nowhere rebound."""
-        bound = Counter(_bound_names(tree))
-        self._constants = {
-            name: Constant(value, line) for name, value, line in _plain_assignments(tree) if bound[name] == 1
-        }
+        self._tree = tree
+        self._found: dict[str, Constant] | None = None
+
+    def _constant(self, name: str) -> Constant | None:
+        """A name assigned exactly once at module level and nowhere rebound."""
+        if self._found is None:
+            bound = Counter(_bound_names(self._tree))
+            self._found = {
+                found: Constant(value, line)
+                for found, value, line in _plain_assignments(self._tree)
+                if bound[found] == 1
+            }
+        return self._found.get(name)
 
     def value(self, node: ast.expr, *, before: int) -> Any:
         """The value of an expression that stands on line `before`.
@@ -44,7 +57,7 @@ class Constants:
             case ast.Constant(value=value):
                 return value
             case ast.Name(id=name):
-                constant = self._constants.get(name)
+                constant = self._constant(name)
                 if constant is None or constant.line >= before:
                     raise Unreadable(f"names {name}, which is no constant assigned once and earlier at module level")
                 return self.value(constant.value, before=constant.line)
@@ -61,8 +74,10 @@ class Constants:
 
     def _key(self, node: ast.expr, before: int) -> Any:
         key = self.value(node, before=before)
-        if isinstance(key, (list, dict)):
-            raise Unreadable("has a key that is no plain value")
+        try:
+            hash(key)
+        except TypeError:
+            raise Unreadable("has a key that is no plain value") from None
         return key
 
 
@@ -88,6 +103,19 @@ def dag_id_of(call: ast.Call, constants: Constants, *, default: str | None) -> s
     if not isinstance(value, str) or not value:
         raise Unreadable("is missing" if value is None else f"is {value!r}, not a text")
     return value
+
+
+def statements(scope: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Iterator[ast.stmt]:
+    """Every statement in a scope at any depth, in their order, without looking into expressions."""
+    pending: list[ast.AST] = [*scope.body[::-1]]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.stmt):
+            yield node
+        if isinstance(node, _SIMPLE):
+            continue
+        for part in _BLOCKS:
+            pending.extend(getattr(node, part, ())[::-1])
 
 
 def _plain_assignments(tree: ast.Module) -> Iterator[tuple[str, ast.expr, int]]:
@@ -122,8 +150,8 @@ def _bound_names(tree: ast.Module) -> Iterator[str]:
         pending.extend(ast.iter_child_nodes(node))
 
 
-def _globals_in(scope: ast.AST) -> Iterator[str]:
-    for node in ast.walk(scope):
+def _globals_in(scope: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Iterator[str]:
+    for node in statements(scope):
         if isinstance(node, ast.Global):
             yield from node.names
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from airflow_provider_rmq.errors import ConfigurationError
-from airflow_provider_rmq.watcher.dagfiles.dag_ids import Constants, Unreadable, dag_id_of
+from airflow_provider_rmq.watcher.dagfiles.dag_ids import Constants, Unreadable, dag_id_of, statements
 from airflow_provider_rmq.watcher.declarations import Complaint
 from airflow_provider_rmq.watcher.subscription import Declaration
 from airflow_provider_rmq.watcher.subscription_builder import build_declarations
@@ -33,28 +34,56 @@ PARAMETERS = frozenset(POSITIONAL) | {
 WHENCE = ("queue", "queues", "exchange")
 
 
+#: What every file that declares something mentions.
+TRIGGER = "rmq_trigger"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileReading:
-    """What one file declares; `failure` says why the text is no Python."""
+    """What one file declares.
+
+    Args:
+        declarations: In the order of the file, a key possibly twice.
+        complaints: What could not be read.
+        failure: Why the text is no Python.
+        mentions: Whether the decorator's name occurs in it at all.
+        is_dag_file: Whether it is a file that Airflow loads DAGs from.
+    """
 
     declarations: tuple[Declaration, ...] = ()
     complaints: tuple[Complaint, ...] = ()
     failure: str | None = None
+    mentions: bool = False
+    is_dag_file: bool = True
+
+    @property
+    def says_something(self) -> bool:
+        """Whether the file has anything to do with subscriptions."""
+        return bool(self.declarations or self.complaints)
 
 
-def read_file_text(text: str, path: str) -> FileReading:
-    """Read the declarations of one DAG file; never raises, whatever the text."""
-    if "rmq_trigger" not in text:
+def read_file_text(text: str, path: str, *, parse: bool = False) -> FileReading:
+    """Read the declarations of one DAG file; never raises, whatever the text.
+
+    Args:
+        text: Its source.
+        path: Its name in complaints.
+        parse: Tell whether the text is Python even where it declares nothing.
+    """
+    mentions = TRIGGER in text
+    if not mentions and not parse:
         return FileReading()  # most files of a DAG folder: not worth a parse
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes are for the DAG's author, not for the watcher's log
             tree = ast.parse(text)
-        reader = _Reader(tree, path)
-        reader.read(tree)
+        if not mentions:
+            return FileReading()
+        reader = _Reader(tree, text, path)
+        reader.read()
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return FileReading(failure=f"{type(error).__name__}: {error}")
-    return FileReading(declarations=tuple(reader.declarations), complaints=tuple(reader.complaints))
+        return FileReading(failure=f"{type(error).__name__}: {error}", mentions=mentions)
+    return FileReading(declarations=tuple(reader.declarations), complaints=tuple(reader.complaints), mentions=True)
 
 
 @dataclass(slots=True)
@@ -75,29 +104,62 @@ class _Names:
 
 
 class _Reader:
-    def __init__(self, tree: ast.Module, path: str) -> None:
+    """Reads one file; looks closely only at the lines that mention the decorator, for most of a file does not."""
+
+    def __init__(self, tree: ast.Module, text: str, path: str) -> None:
         self.path = path
         self.declarations: list[Declaration] = []
         self.complaints: list[Complaint] = []
         self.constants = Constants(tree)
-        self.names = _spellings(tree)
-        self.dags = dict(self._named_dags(tree))
+        self.statements = list(statements(tree))
+        self.names = _spellings(self.statements)
+        self.lines = _lines_with(self.names.trigger, text)
+        self.dags = dict(self._named_dags())
 
-    def read(self, tree: ast.Module) -> None:
-        for node in ast.walk(tree):
-            match node:
-                case ast.FunctionDef() | ast.AsyncFunctionDef():
-                    self._read_function(node)
-                case ast.Call(func=ast.Call() as trigger, args=[target]) if _is_call_of(trigger, self.names.trigger):
+    def read(self) -> None:
+        applied: set[ast.Call] = set()
+        for statement in self.statements:
+            if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                applied.update(self._read_function(statement))
+        for call in self._calls():
+            match call:
+                case ast.Call(func=ast.Call() as trigger, args=[target], keywords=[]) if self._is_trigger(trigger):
+                    applied.add(trigger)
                     self._declare(trigger, self._dag_behind(target))
+                case ast.Call() if self._is_trigger(call) and call not in applied:
+                    self._complain(call, None, "dag_id", "cannot be told: the call is not applied to a DAG on the spot")
                 case _:
                     pass
 
-    def _read_function(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    def _is_trigger(self, call: ast.Call) -> bool:
+        return _is_call_of(call, self.names.trigger)
+
+    def _calls(self) -> Iterator[ast.Call]:
+        """Calls on lines that mention the decorator, the outer one before those inside it."""
+        for statement in self.statements:
+            pending: list[ast.AST] = [statement] if self._mentions(statement) else []
+            while pending:
+                node = pending.pop()
+                if isinstance(node, ast.Call):
+                    yield node
+                pending.extend(child for child in ast.iter_child_nodes(node) if self._may_mention(child))
+
+    def _may_mention(self, node: ast.AST) -> bool:
+        if isinstance(node, (ast.stmt, ast.excepthandler, ast.match_case)):
+            return False  # has its own turn
+        return not isinstance(node, ast.expr) or self._mentions(node)  # arguments and the like have no lines
+
+    def _mentions(self, node: ast.stmt | ast.expr) -> bool:
+        first = min((decorator.lineno for decorator in getattr(node, "decorator_list", ())), default=node.lineno)
+        position = bisect_left(self.lines, first)
+        return position < len(self.lines) and self.lines[position] <= (node.end_lineno or node.lineno)
+
+    def _read_function(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.Call]:
         dag = self._dag_call_of(function)
         for decorator in function.decorator_list:
-            if isinstance(decorator, ast.Call) and _is_call_of(decorator, self.names.trigger):
+            if isinstance(decorator, ast.Call) and self._is_trigger(decorator):
                 self._declare(decorator, dag)
+                yield decorator
 
     def _dag_call_of(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> _DagCall | None:
         for decorator in function.decorator_list:
@@ -105,18 +167,27 @@ class _Reader:
                 return _DagCall(decorator, function.name)
         return None
 
-    def _named_dags(self, tree: ast.Module) -> Iterator[tuple[str, _DagCall]]:
+    def _named_dags(self) -> Iterator[tuple[str, _DagCall]]:
         """Names that hold a DAG object or a DAG factory."""
-        for node in ast.walk(tree):
+        for node in self.statements:
             match node:
                 case ast.FunctionDef() | ast.AsyncFunctionDef():
                     dag = self._dag_call_of(node)
                     if dag:
                         yield node.name, dag
-                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call) if _is_call_of(
-                    call, self.names.constructor
-                ):
+                case (
+                    ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call)
+                    | ast.AnnAssign(target=ast.Name(id=name), value=ast.Call() as call)
+                ) if _is_call_of(call, self.names.constructor):
                     yield name, _DagCall(call, None)
+                case ast.With(items=items) | ast.AsyncWith(items=items):
+                    yield from self._entered_dags(items)
+                case _:
+                    pass
+
+    def _entered_dags(self, items: list[ast.withitem]) -> Iterator[tuple[str, _DagCall]]:
+        for item in items:
+            match item:
                 case ast.withitem(context_expr=ast.Call() as call, optional_vars=ast.Name(id=name)) if _is_call_of(
                     call, self.names.constructor
                 ):
@@ -130,6 +201,8 @@ class _Reader:
                 return _DagCall(target, None)
             case ast.Name(id=name) | ast.Call(func=ast.Name(id=name)):
                 return self.dags.get(name)
+            case ast.Call(func=ast.Call() as trigger, args=[inner]) if self._is_trigger(trigger):
+                return self._dag_behind(inner)
         return None
 
     def _declare(self, trigger: ast.Call, dag: _DagCall | None) -> None:
@@ -212,13 +285,20 @@ def _is_call_of(call: ast.Call, names: set[str]) -> bool:
     return False
 
 
-def _spellings(tree: ast.Module) -> _Names:
+def _spellings(found: Iterable[ast.stmt]) -> _Names:
     """The names after `import ... as`."""
     names = _Names()
-    targets = {"rmq_trigger": names.trigger, "dag": names.decorator, "DAG": names.constructor}
-    for node in ast.walk(tree):
+    targets = {TRIGGER: names.trigger, "dag": names.decorator, "DAG": names.constructor}
+    for node in found:
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 if alias.asname and alias.name in targets:
                     targets[alias.name].add(alias.asname)
     return names
+
+
+def _lines_with(names: Iterable[str], text: str) -> list[int]:
+    """Lines that mention a name, numbered as the parser numbers them."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    wanted = tuple(names)
+    return [number for number, line in enumerate(lines, 1) if any(name in line for name in wanted)]

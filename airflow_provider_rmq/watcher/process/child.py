@@ -18,8 +18,12 @@ PARENT_PID = "AIRFLOW_PROVIDER_RMQ_WATCHER_PARENT_PID"
 CHILD_MARK = "AIRFLOW_PROVIDER_RMQ_WATCHER_CHILD"
 #: Environment: the folder this package was imported from, for a copy in the plugins folder.
 PACKAGE_DIR = "AIRFLOW_PROVIDER_RMQ_WATCHER_PACKAGE_DIR"
+#: Environment: the PID of the Scheduler, for what a worker says of it.
+SCHEDULER_PID = "AIRFLOW_PROVIDER_RMQ_WATCHER_SCHEDULER_PID"
 #: Environment: how often the supervisor has started the worker again.
 RESTARTS = "AIRFLOW_PROVIDER_RMQ_WATCHER_RESTARTS"
+#: Environment: how the worker before this one ended.
+LAST_END = "AIRFLOW_PROVIDER_RMQ_WATCHER_LAST_END"
 
 RUNNER_MODULE = "airflow_provider_rmq.watcher.runner"
 
@@ -68,8 +72,10 @@ def start_child(role: Role, *, extra_environment: dict[str, str] | None = None) 
         **(extra_environment or {}),
         CHILD_MARK: role.value,
         PARENT_PID: str(os.getpid()),
-        PACKAGE_DIR: str(Path(__file__).resolve().parents[3]),
+        PACKAGE_DIR: str(Path(__file__).absolute().parents[3]),  # as it was imported: it may be a link
     }
+    if role is Role.SUPERVISOR:
+        environment[SCHEDULER_PID] = str(os.getpid())
     return subprocess.Popen(  # noqa: S603 - our own interpreter and our own program
         [sys.executable, "-c", BOOTSTRAP, RUNNER_MODULE, role.value],
         env=environment,
@@ -88,15 +94,21 @@ def stop_child(child: subprocess.Popen[bytes], *, term_wait: float, kill_wait: f
     if child.poll() is not None:
         return ChildEnd(StopOutcome.ALREADY_GONE, child.returncode)
     child.terminate()
-    returncode = _reaped(child, term_wait)
+    returncode = reaped(child, term_wait)
     if returncode is not None:
         return ChildEnd(StopOutcome.STOPPED, returncode)
+    return kill_child(child, kill_wait=kill_wait)
+
+
+def kill_child(child: subprocess.Popen[bytes], *, kill_wait: float) -> ChildEnd:
+    """SIGKILL, and wait at most `kill_wait` seconds for the kernel."""
     child.kill()
-    returncode = _reaped(child, kill_wait)
+    returncode = reaped(child, kill_wait)
     return ChildEnd(StopOutcome.LEFT_BEHIND if returncode is None else StopOutcome.KILLED, returncode)
 
 
-def _reaped(child: subprocess.Popen[bytes], seconds: float) -> int | None:
+def reaped(child: subprocess.Popen[bytes], seconds: float) -> int | None:
+    """The return code of a child that ends within so many seconds, else None."""
     try:
         return child.wait(seconds)
     except subprocess.TimeoutExpired:

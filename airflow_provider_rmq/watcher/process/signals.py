@@ -2,6 +2,10 @@
 
 Both processes wait in `StopWaiter.wait`: nothing of theirs runs inside a signal handler, so a plugin or a lock that a
 handler would meet cannot matter.
+
+Where Python itself may be stuck, the kernel acts: a process that has decided to leave, or whose parent has died, gets
+SIGALRM a minute later, and the default action of SIGALRM ends it whatever its threads hold, the interpreter's lock
+included.
 """
 
 from __future__ import annotations
@@ -25,6 +29,11 @@ PARENT_CHECK_INTERVAL = 1.0
 PENDING_CHECK_INTERVAL = 0.1
 #: `prctl` option of Linux: the signal a process gets when the thread that started it ends (linux/prctl.h).
 PR_SET_PDEATHSIG = 1
+#: Seconds after which the kernel ends a process that has decided to leave.
+EXIT_DEADLINE = 60
+#: The signal we ask for at the parent's death. Its handler is the C library's own `alarm`, which gets the signal's
+#: number as its argument: the number is the seconds a process may outlive its parent. No Python runs for it.
+PARENT_DEATH_SIGNAL = 58
 
 
 class StopReason(Enum):
@@ -37,10 +46,11 @@ class StopReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """What ended a wait; `signal_name` for a signal."""
+    """What ended a wait; for a signal its name and the process that sent it, 0 for the kernel, None for unknown."""
 
     reason: StopReason
     signal_name: str = ""
+    sender: int | None = None
 
 
 @dataclass(slots=True)
@@ -67,43 +77,57 @@ class StopWaiter:
         """Wait at most `seconds`; None when nothing happened."""
         if self.parent_gone():
             return Stop(StopReason.PARENT_GONE)
-        number = _next_signal(self._waited, seconds)
-        if self.parent_gone():  # the parent-death signal looks like any SIGTERM; the parent tells them apart
+        taken = _next_signal(self._waited, seconds)
+        if self.parent_gone():
             return Stop(StopReason.PARENT_GONE)
-        if number is None:
+        if taken is None:
             return None
+        number, sender = taken
         if number == signal.SIGCHLD:
             return Stop(StopReason.CHILD)
-        return Stop(StopReason.SIGNAL, number.name)
+        return Stop(StopReason.SIGNAL, number.name, sender)
+
+    def reclaim(self) -> None:
+        """Undo what a plugin did to our signals while it was imported; from the main thread.
+
+        Its handlers for other signals stay, as they do in the Scheduler.
+        """
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.pthread_sigmask(signal.SIG_BLOCK, self._waited)
 
     def parent_gone(self) -> bool:
         """Whether the parent has died: a process whose parent dies gets another."""
         return os.getppid() != self.parent_pid
 
 
-def _next_signal(waited: frozenset[signal.Signals], seconds: float) -> signal.Signals | None:
+def _next_signal(waited: frozenset[signal.Signals], seconds: float) -> tuple[signal.Signals, int | None] | None:
+    """Take the next of the signals, with its sender where the system tells."""
     if hasattr(signal, "sigtimedwait"):
         info = signal.sigtimedwait(waited, seconds)
-        return None if info is None else signal.Signals(info.si_signo)
+        return None if info is None else (signal.Signals(info.si_signo), info.si_pid)
     end = time.monotonic() + seconds  # macOS: look for a pending one, then take it
     while True:
         if pending := signal.sigpending() & waited:
-            return signal.Signals(signal.sigwait(pending))
+            return signal.Signals(signal.sigwait(pending)), None
         if time.monotonic() >= end:
             return None
         time.sleep(PENDING_CHECK_INTERVAL)
 
 
-def request_parent_death_signal() -> str | None:
-    """Ask the kernel for SIGTERM when our parent dies; the reason where it cannot be had, else None.
+def limit_life_after_parent() -> str | None:
+    """Have the kernel set an alarm when our parent dies; the reason where that cannot be had, else None.
 
-    Without it the parent check of `StopWaiter` notices a second later.
+    The parent's death itself is noticed by `StopWaiter` a second later; this is for a process that cannot look.
     """
     if not sys.platform.startswith("linux"):
         return None
     try:
         libc = ctypes.CDLL(None, use_errno=True)
-        if libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0):
+        libc.signal.argtypes, libc.signal.restype = (ctypes.c_int, ctypes.c_void_p), ctypes.c_void_p
+        libc.signal(PARENT_DEATH_SIGNAL, ctypes.cast(libc.alarm, ctypes.c_void_p))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {PARENT_DEATH_SIGNAL, signal.SIGALRM})
+        if libc.prctl(PR_SET_PDEATHSIG, PARENT_DEATH_SIGNAL, 0, 0, 0):
             return f"prctl(PR_SET_PDEATHSIG) failed: {os.strerror(ctypes.get_errno())}"
     except (OSError, AttributeError) as error:
         return f"cannot request the parent-death signal: {error}"
@@ -113,12 +137,15 @@ def request_parent_death_signal() -> str | None:
 def exit_at_latest_in(seconds: int) -> None:
     """Have the kernel end this process after so many seconds, whatever its threads are stuck in.
 
-    Python sets handlers from the main thread only; called from another one, a handler that a plugin set stays.
+    An end that is due sooner stays. Python sets handlers from the main thread only; called from another one, a handler
+    that a plugin set stays.
     """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
-    signal.alarm(seconds)
+    remaining = signal.alarm(seconds)
+    if 0 < remaining < seconds:
+        signal.alarm(remaining)
 
 
 def end_of(returncode: int) -> str:

@@ -9,45 +9,47 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import sys
 import threading
 import time
 from dataclasses import dataclass, field
 
-from airflow_provider_rmq.watcher.process.child import RESTARTS
+from airflow_provider_rmq.watcher.process.child import LAST_END, RESTARTS, SCHEDULER_PID
 from airflow_provider_rmq.watcher.process.restarts import EXIT_FAILED, EXIT_STOPPED
 from airflow_provider_rmq.watcher.process.signals import (
+    EXIT_DEADLINE,
     Stop,
     StopReason,
     StopWaiter,
     exit_at_latest_in,
-    request_parent_death_signal,
+    limit_life_after_parent,
 )
+from airflow_provider_rmq.watcher.process.stderr_lines import StderrLines
 
 log = logging.getLogger("airflow_provider_rmq.watcher.runner")
 
 #: Seconds the loop has to stop the consumers.
 LOOP_STOP_TIMEOUT = 45.0
-#: Seconds after which the kernel ends a process that has decided to leave.
-EXIT_DEADLINE = 60
 #: Seconds logging may take to shut down.
 LOGGING_STOP_TIMEOUT = 2.0
 #: Seconds between a failure of the loop and the next one.
 LOOP_RESTART_PAUSE = 30.0
 
+_lines = StderrLines()
+
 
 def run(parent_pid: int) -> int:
     """Run the watcher until told to stop; does not return while a thread is left that could hold the exit up."""
     waiter = StopWaiter(parent_pid)
-    if (refusal := request_parent_death_signal()) is not None:
+    if (refusal := limit_life_after_parent()) is not None:
         tell(refusal)
     preparation = _Preparation(waiter)
     preparation.start()
     try:
         _prepare_airflow()
+        waiter.reclaim()
         preparation.finish()
-        code = _watch(waiter, parent_pid)
-    except Exception:
+        code = _watch(waiter)
+    except BaseException:  # a plugin that calls exit() on import is no order to stop
         exit_at_latest_in(EXIT_DEADLINE)
         log.exception("RMQ Watcher process failed — exiting")
         code = EXIT_FAILED
@@ -85,13 +87,18 @@ class _Preparation:
             if stop is None:
                 continue
             exit_at_latest_in(EXIT_DEADLINE)
-            what = "the scheduler exited" if stop.reason is StopReason.PARENT_GONE else f"received {stop.signal_name}"
-            tell(f"RMQ Watcher process {os.getpid()}: {what} while Airflow was being prepared — exiting")
+            gone = stop.reason is StopReason.PARENT_GONE
+            what = f"{_parent_in_words(self.waiter)} exited" if gone else f"received {stop.signal_name}"
+            tell(f"{what} while Airflow was being prepared — exiting")
             os._exit(EXIT_STOPPED)
 
 
-def _watch(waiter: StopWaiter, parent_pid: int) -> int:
-    log.info("RMQ Watcher process %d started for the supervisor process %d", os.getpid(), parent_pid)
+def _watch(waiter: StopWaiter) -> int:
+    log.info(
+        "RMQ Watcher process %d started for the scheduler process %s",
+        os.getpid(),
+        os.environ.get(SCHEDULER_PID, "unknown"),
+    )
     _count_restart()
     loop = _LoopThread()
     loop.start()
@@ -99,17 +106,14 @@ def _watch(waiter: StopWaiter, parent_pid: int) -> int:
         stop = waiter.wait()
         if stop is not None:
             exit_at_latest_in(EXIT_DEADLINE)
-            _report_stop(stop, waiter.parent_pid)
+            _report_stop(stop, waiter)
             loop.stop()
             loop.join(LOOP_STOP_TIMEOUT)
             if loop.is_alive():
-                tell(
-                    f"RMQ Watcher process {os.getpid()}: the loop is still running {LOOP_STOP_TIMEOUT:g}s after "
-                    "the stop — exiting without it"
-                )
+                tell(f"the loop is still running {LOOP_STOP_TIMEOUT:g}s after the stop — exiting without it")
             return EXIT_STOPPED
     exit_at_latest_in(EXIT_DEADLINE)
-    log.error("RMQ Watcher loop failed — exiting")
+    log.error("RMQ Watcher loop failed — exiting", exc_info=loop.failure)
     return EXIT_FAILED
 
 
@@ -119,19 +123,33 @@ def _count_restart() -> None:
 
     restarts = os.environ.get(RESTARTS, "0")
     if restarts != "0":
-        log.warning("RMQ Watcher process %d is restart number %s", os.getpid(), restarts)
+        last_end = os.environ.get(LAST_END, "")
+        log.warning("RMQ Watcher process %d is restart number %s, after %s", os.getpid(), restarts, last_end)
         incr(Metric.PROCESS_RESTARTED)
 
 
-def _report_stop(stop: Stop, parent_pid: int) -> None:
+def _report_stop(stop: Stop, waiter: StopWaiter) -> None:
     if stop.reason is StopReason.PARENT_GONE:
         log.error(
-            "RMQ Watcher process: the parent process %d has exited (parent is now %d) — stopping the watcher",
-            parent_pid,
+            "RMQ Watcher process: %s has exited (parent is now %d) — stopping the watcher",
+            _parent_in_words(waiter),
             os.getppid(),
         )
     else:
         log.info("RMQ Watcher process received %s — stopping the watcher", stop.signal_name)
+
+
+def _parent_in_words(waiter: StopWaiter) -> str:
+    """Who has died: the Scheduler, and the supervisor with it, or the supervisor alone."""
+    scheduler = os.environ.get(SCHEDULER_PID, "")
+    if scheduler.isdigit():
+        try:
+            os.kill(int(scheduler), 0)
+        except ProcessLookupError:
+            return f"the scheduler process {scheduler}"
+        except PermissionError:
+            pass  # it is there
+    return f"the supervisor process {waiter.parent_pid}"
 
 
 class _LoopThread(threading.Thread):
@@ -143,8 +161,15 @@ class _LoopThread(threading.Thread):
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop_in_loop: asyncio.Event | None = None
+        self.failure: BaseException | None = None
 
     def run(self) -> None:
+        try:
+            self._run_loops()
+        except BaseException as error:  # noqa: BLE001 - the main thread reports it and ends the process
+            self.failure = error
+
+    def _run_loops(self) -> None:
         while not self._stop_asked.is_set():
             try:
                 asyncio.run(self._main())
@@ -181,14 +206,11 @@ def _leave(code: int) -> None:
     closer.start()
     closer.join(LOGGING_STOP_TIMEOUT)
     if closer.is_alive():
-        tell(f"RMQ Watcher process {os.getpid()}: logging did not shut down within {LOGGING_STOP_TIMEOUT:g}s")
+        tell(f"logging did not shut down within {LOGGING_STOP_TIMEOUT:g}s — exiting without it")
     os._exit(code)
 
 
 def tell(text: str) -> None:
     """Write to stderr past Airflow's logging, whose locks another thread may hold."""
     stamp = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-    try:
-        os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, f"[{stamp}] {text}\n".encode())
-    except OSError:
-        return
+    _lines.write(f"[{stamp}] RMQ Watcher process {os.getpid()}: {text}")

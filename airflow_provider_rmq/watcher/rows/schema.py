@@ -37,6 +37,11 @@ def is_schema_ready(session: Any) -> bool:
     return all(_has_all_columns(inspector, table) for table in _TABLES)
 
 
+def table_is_ready(session: Any, model: Any) -> bool:
+    """Whether one table has all its columns."""
+    return _has_all_columns(inspect(session.connection()), model.__table__)
+
+
 def _has_all_columns(inspector: Any, table: Any) -> bool:
     if not inspector.has_table(table.name):
         return False

@@ -14,7 +14,7 @@ from typing import Protocol
 from airflow_provider_rmq.broker.bindings import diff_bindings
 from airflow_provider_rmq.broker.management import NoManagementUrl
 from airflow_provider_rmq.broker.topology import Binding, Topology, exchange_topology, sub_queue_topology
-from airflow_provider_rmq.errors import AccessRefused, ManagementUnavailable, TopologyConflict, describe
+from airflow_provider_rmq.errors import BrokerError, ConnectionLost, ManagementUnavailable, describe
 from airflow_provider_rmq.watcher.subscription import ExchangeBinding, Subscription
 
 log = logging.getLogger(__name__)
@@ -50,10 +50,10 @@ class ExchangeModeProvisioner:
     async def provision(
         self, subscription: Subscription, exchange: ExchangeBinding, complain: Callable[[str], None]
     ) -> str | None:
-        """What stands in the way and lasts until a person changes it, None when all is well.
+        """What stands in the way, None when all is well.
 
         Raises:
-            BrokerError: The broker cannot be reached now.
+            ConnectionLost: The broker cannot be reached now.
         """
         conn_id, dag_id = subscription.key.conn_id, subscription.key.dag_id
         queue_trouble = await self._declare(conn_id, sub_queue_topology(dag_id))
@@ -68,7 +68,9 @@ class ExchangeModeProvisioner:
     async def _declare(self, conn_id: str, topology: Topology) -> str | None:
         try:
             await self.declarer.declare(conn_id, topology)
-        except (TopologyConflict, AccessRefused) as error:
+        except ConnectionLost:
+            raise
+        except BrokerError as error:
             return describe(error)
         return None
 
@@ -86,11 +88,13 @@ class ExchangeModeProvisioner:
             # Said in every cycle, since nothing else shows it: the queue is consumed and may even have bindings.
             log.error("%s: DAG %s: %s; %s", conn_id, subscription.key.dag_id, error, left)  # noqa: TRY400 - no traceback
             return None
-        except AccessRefused as error:
-            return describe(error)
         except ManagementUnavailable as error:
             complain(f"{subscription}: {left}: {describe(error)}")
             return None
+        except ConnectionLost:
+            raise
+        except BrokerError as error:
+            return describe(error)
         for verb, bindings in (("bound to", diff.bind), ("unbound from", diff.unbind)):
             for binding in bindings:
                 log.info("queue %s is %s exchange %s, key %s", queue_name, verb, binding.exchange, binding.routing_key)

@@ -24,11 +24,15 @@ from airflow_provider_rmq.broker.window import wait_until_set
 from airflow_provider_rmq.errors import RMQError, describe
 from airflow_provider_rmq.utils.metrics import incr
 from airflow_provider_rmq.watcher.declarations import DeclarationSource, Listing
+from airflow_provider_rmq.watcher.orphan_tracker import OwnQueue
+from airflow_provider_rmq.watcher.rows.owned_queues import owned_queues
 from airflow_provider_rmq.watcher.rows.schema import ensure_schema
 from airflow_provider_rmq.watcher.rows.statuses import write_connection_statuses
 from airflow_provider_rmq.watcher.rows.subscriptions import EnabledSubscriptions, enabled_subscriptions
 from airflow_provider_rmq.watcher.rows.sync import sync_declarations
+from airflow_provider_rmq.watcher.service.complaints import CycleComplaints
 from airflow_provider_rmq.watcher.service.declared_extras import DeclaredExtras
+from airflow_provider_rmq.watcher.service.orphans import OrphanReports
 from airflow_provider_rmq.watcher.service.provisioning import Provisioned, Provisioner
 from airflow_provider_rmq.watcher.service.reconcile import ConsumerSet
 from airflow_provider_rmq.watcher.service.recovery import Recovery
@@ -96,6 +100,7 @@ class WatcherLoop:
     troubles: RowTroubles
     cooldown_conn: CooldownConnection
     read_variable: Callable[[str], str | None] = compat.read_variable
+    complaints: CycleComplaints = field(default_factory=lambda: CycleComplaints(log))
     timing: Timing = field(default_factory=Timing)
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _schema_ready: bool = False
@@ -106,6 +111,7 @@ class WatcherLoop:
     _provisioned: Provisioned = field(default_factory=Provisioned)
     _reports: dict[str, ConnectionReport] = field(default_factory=dict)
     _progress: _Progress = field(default_factory=_Progress)
+    _orphans: OrphanReports = field(default_factory=OrphanReports)
 
     @property
     def phases(self) -> tuple[Phase, ...]:
@@ -119,6 +125,7 @@ class WatcherLoop:
             Phase("provision", self._provision),
             Phase("reconcile", self._reconcile),
             Phase("liveness", self._check_liveness),
+            Phase("orphans", self._report_orphans),
             Phase("report", self._report),
         )
 
@@ -198,7 +205,9 @@ class WatcherLoop:
         self._listing = None  # a scan that fails is followed by no sync
         listing = await self.steps.run("scan", self.declarations.read, until=self._stop)
         if listing.distrust:
-            log.error("RMQ Watcher: the sync is left out of this cycle: %s", listing.distrust)
+            self.complaints.error(f"RMQ Watcher: the sync is left out of this cycle: {listing.distrust}")
+        self.complaints.end_cycle()
+        if listing.distrust:
             return
         self._extras.learn(listing.declarations)
         self._listing = listing
@@ -229,6 +238,12 @@ class WatcherLoop:
 
     async def _check_liveness(self) -> None:
         self._reports = await self.recovery.check(self._subscriptions.conn_ids)
+
+    async def _report_orphans(self) -> None:
+        owned = await self._in_session("owned queues", owned_queues)
+        pending = {OwnQueue(self.cooldown_conn.conn_id, name) for name in owned.pending}
+        bound = {OwnQueue(key.conn_id, key.queue_name) for key in self._extras.exchanges}
+        self._orphans.report(self._provisioned.queues, pending | bound)
 
     async def _report(self) -> None:
         self.statuses.repeat_all()

@@ -6,7 +6,9 @@ What an object is, is told by `broker.topology`; `exchange_mode` here beside doe
   tried once a cycle. Other DAGs go on.
 - Without its pending queue as it has to be a cooldown subscription consumes nothing: its messages wait in their queue.
 - A sub queue that exists with other arguments is consumed as it is.
-- A broker that cannot be reached changes nothing for consumers; the rest of its conn_id waits for the next cycle.
+- A broker that cannot be reached changes nothing for consumers: what was in the way before still is, and the rest of
+  its conn_id waits for the next cycle.
+- Any other failure of one DAG is that DAG's alone.
 """
 
 from __future__ import annotations
@@ -17,15 +19,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from airflow_provider_rmq.broker.topology import FIRE, Topology, fire_topology, pending_topology
-from airflow_provider_rmq.errors import AccessRefused, BrokerError, TopologyConflict, describe
+from airflow_provider_rmq.broker.topology import FIRE, Topology, fire_topology, pending_queue_name, pending_topology
+from airflow_provider_rmq.errors import BrokerError, ConnectionLost, describe
+from airflow_provider_rmq.watcher.orphan_tracker import OwnQueue
 from airflow_provider_rmq.watcher.service.complaints import CycleComplaints
 from airflow_provider_rmq.watcher.subscription import ExchangeBinding, FireConsumer, Subscription, SubscriptionKey
 
 log = logging.getLogger(__name__)
-
-#: Refusals that the next attempt meets again until a person has changed something.
-LASTING = (TopologyConflict, AccessRefused)
 
 
 class Declares(Protocol):
@@ -42,7 +42,7 @@ class ExchangeMode(Protocol):
     async def provision(
         self, subscription: Subscription, exchange: ExchangeBinding, complain: Callable[[str], None]
     ) -> str | None:
-        """What stands in the way for longer, None when all is well; raises `BrokerError` for the rest."""
+        """What stands in the way, None when all is well; raises `ConnectionLost`."""
         ...
 
 
@@ -54,11 +54,30 @@ class Provisioned:
         fire: The fire queue's consumer, where a subscription has a cooldown.
         blocked: Subscriptions that must not be consumed, by id, with the reason.
         troubles: What is wrong with a DAG whose subscriptions are consumed all the same.
+        queues: The provider's own queues that stand as they have to.
     """
 
     fire: FireConsumer | None = None
     blocked: Mapping[int, str] = field(default_factory=dict)
     troubles: Mapping[str, str] = field(default_factory=dict)
+    queues: frozenset[OwnQueue] = frozenset()
+
+
+@dataclass(slots=True)
+class _Reasons:
+    """What stands in the way of which DAG; a DAG that could not be asked about keeps its reason."""
+
+    known: dict[str, str] = field(default_factory=dict)
+
+    def put(self, dag_id: str, reason: str | None) -> None:
+        if reason:
+            self.known[dag_id] = reason
+        else:
+            self.known.pop(dag_id, None)
+
+    def keep_only(self, dag_ids: Iterable[str]) -> None:
+        wanted = set(dag_ids)
+        self.known = {dag_id: reason for dag_id, reason in self.known.items() if dag_id in wanted}
 
 
 @dataclass(slots=True)
@@ -68,6 +87,8 @@ class Provisioner:
     declarer: Declares
     exchange_mode: ExchangeMode
     complaints: CycleComplaints = field(default_factory=lambda: CycleComplaints(log))
+    _pending: _Reasons = field(default_factory=_Reasons)
+    _exchange: _Reasons = field(default_factory=_Reasons)
 
     async def provision(
         self, subscriptions: Iterable[Subscription], exchanges: Mapping[SubscriptionKey, ExchangeBinding]
@@ -77,9 +98,17 @@ class Provisioner:
         cooled = [item for item in found if item.cooldown]
         fire = self._fire_consumer(cooled)
         bound = [(item, exchanges[item.key]) for item in found if item.key in exchanges]
-        blocked, troubles = await asyncio.gather(self._cooldown(fire, cooled), self._exchanges(bound))
+        self._pending.keep_only(item.key.dag_id for item in cooled)
+        self._exchange.keep_only(item.key.dag_id for item, _ in bound)
+        queues: set[OwnQueue] = set()
+        await asyncio.gather(self._cooldown(fire, cooled, queues), self._exchanges(bound, queues))
         self.complaints.end_cycle()
-        return Provisioned(fire, blocked, troubles)
+        return Provisioned(
+            fire,
+            {item.id: reason for item in cooled if (reason := self._pending.known.get(item.key.dag_id))},
+            dict(self._exchange.known),
+            frozenset(queues),
+        )
 
     def _fire_consumer(self, cooled: Iterable[Subscription]) -> FireConsumer | None:
         conn_ids = sorted({item.key.conn_id for item in cooled})
@@ -92,47 +121,44 @@ class Provisioner:
             )
         return FireConsumer(conn_ids[0], FIRE)
 
-    async def _cooldown(self, fire: FireConsumer | None, cooled: Iterable[Subscription]) -> dict[int, str]:
-        """Fire and pending queues; which subscriptions must not be consumed, by id."""
+    async def _cooldown(self, fire: FireConsumer | None, cooled: Iterable[Subscription], queues: set[OwnQueue]) -> None:
+        """Fire and pending queues."""
         if fire is None:
-            return {}
-        reasons: dict[str, str] = {}
-        dag_ids = sorted({item.key.dag_id for item in cooled})
+            return
         try:
             refused = await self._declare(fire.conn_id, fire_topology())
-            for dag_id in dag_ids:
+            for dag_id in sorted({item.key.dag_id for item in cooled}):
                 reason = refused or await self._declare(fire.conn_id, pending_topology(dag_id))
-                if reason:
-                    reasons[dag_id] = reason
-        except BrokerError as error:
+                self._pending.put(dag_id, reason)
+                if reason is None:
+                    queues.add(OwnQueue(fire.conn_id, pending_queue_name(dag_id)))
+        except ConnectionLost as error:
             self.complaints.error(f"cooldown queues cannot be declared in this cycle: {describe(error)}")
-        return {item.id: reasons[item.key.dag_id] for item in cooled if item.key.dag_id in reasons}
 
     async def _declare(self, conn_id: str, topology: Topology) -> str | None:
-        """Declare; the reason of a lasting refusal."""
+        """Declare; the reason of a refusal."""
         try:
             await self.declarer.declare(conn_id, topology)
-        except LASTING as error:
+        except ConnectionLost:
+            raise
+        except BrokerError as error:
             self.complaints.error(f"{describe(error)}; the DAGs that need it are not consumed for")
             return describe(error)
         return None
 
-    async def _exchanges(self, bound: Iterable[tuple[Subscription, ExchangeBinding]]) -> dict[str, str]:
-        """What is wrong with the DAGs in exchange mode; conn_ids side by side."""
+    async def _exchanges(self, bound: Iterable[tuple[Subscription, ExchangeBinding]], queues: set[OwnQueue]) -> None:
+        """The DAGs in exchange mode; conn_ids side by side."""
         by_conn_id: dict[str, list[tuple[Subscription, ExchangeBinding]]] = {}
         for subscription, exchange in bound:
             by_conn_id.setdefault(subscription.key.conn_id, []).append((subscription, exchange))
-        found = await asyncio.gather(*(self._exchanges_of(group) for group in by_conn_id.values()))
-        return {dag_id: trouble for part in found for dag_id, trouble in part.items()}
+        await asyncio.gather(*(self._exchanges_of(group, queues) for group in by_conn_id.values()))
 
-    async def _exchanges_of(self, group: Iterable[tuple[Subscription, ExchangeBinding]]) -> dict[str, str]:
-        troubles: dict[str, str] = {}
+    async def _exchanges_of(self, group: Iterable[tuple[Subscription, ExchangeBinding]], queues: set[OwnQueue]) -> None:
         for subscription, exchange in group:
             try:
                 trouble = await self.exchange_mode.provision(subscription, exchange, self.complaints.error)
-            except BrokerError as error:
+            except ConnectionLost as error:
                 self.complaints.error(f"{subscription}: exchange {exchange.name} is not provisioned: {describe(error)}")
-                return troubles
-            if trouble:
-                troubles[subscription.key.dag_id] = trouble
-        return troubles
+                return
+            self._exchange.put(subscription.key.dag_id, trouble)
+            queues.add(OwnQueue(subscription.key.conn_id, subscription.key.queue_name))

@@ -3,14 +3,16 @@
 import asyncio
 import datetime as dt
 import struct
+from types import SimpleNamespace
 
 import aiormq.connection
 import pamqp.frame
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from yarl import URL
 
-from airflow_provider_rmq.broker.aio_connection import _FrameReader, _Receiver, _Transport
+from airflow_provider_rmq.broker.aio_connection import ReadingConnection, _FrameReader, _Receiver, _Transport
 from airflow_provider_rmq.broker.properties import Properties
 from airflow_provider_rmq.broker.undecodable import UndecodableHeaders, raise_if_undecodable, readable_method
 from airflow_provider_rmq.errors import BrokerError, UndecodableMessage
@@ -148,3 +150,13 @@ def test_the_client_library_still_has_what_is_replaced():
     """A new aiormq that renames its reader coroutine would quietly lose all of the above."""
     assert hasattr(aiormq.connection.Connection, "_Connection__reader")
     assert _Transport._Connection__reader is not aiormq.connection.Connection._Connection__reader
+
+
+@pytest.mark.parametrize("is_opened", [True, False])
+async def test_a_connection_whose_reader_or_writer_ended_is_closed(is_opened):
+    """Nobody closed it, so aio-pika alone would go on calling it open, and it would be handed out for ever."""
+    connection = ReadingConnection(URL("amqp://localhost"))
+    connection.transport = SimpleNamespace(connection=SimpleNamespace(is_opened=is_opened))
+
+    assert connection.is_closed is not is_opened
+    connection.transport = None

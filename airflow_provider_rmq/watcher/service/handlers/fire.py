@@ -9,7 +9,8 @@
 | anything else | REQUEUE | StartFailed | growing |
 
 One consumer serves the windows of all DAGs, so a DAG that is not serialized must not hold up the others: its marker
-waits in the handler and then goes back. The rows of its subscriptions read `error` from the fifth time in a row on.
+waits in the handler and then goes back. The rows of its subscriptions read `error` from the 25th time in a row on,
+as that of a subscription without cooldown does.
 """
 
 from __future__ import annotations
@@ -35,13 +36,11 @@ from airflow_provider_rmq.watcher.service.handlers.starting import (
     report_not_ready,
 )
 from airflow_provider_rmq.watcher.service.row_troubles import RowTroubles
-from airflow_provider_rmq.watcher.states import ConsumerEvent, DagNotReady, Delivered, StartFailed
+from airflow_provider_rmq.watcher.states import NOT_READY_LIMIT, ConsumerEvent, DagNotReady, Delivered, StartFailed
 from airflow_provider_rmq.watcher.subscription import FireConsumer
 
 log = logging.getLogger(__name__)
 
-#: Not-serialized answers in a row for one DAG from which on its subscriptions' rows say so.
-ROW_ERROR_FROM = 5
 #: What a row's trouble is filed under.
 TROUBLE = "fire"
 
@@ -83,7 +82,7 @@ class FireHandler:
         reason = f"DAG {dag_id} cannot be started yet: {outcome.value}"
         wait = waits.next()
         report_not_ready(self.consumer, reason, waits.failures)
-        if waits.failures >= ROW_ERROR_FROM:
+        if waits.failures >= NOT_READY_LIMIT:
             self.troubles.set(TROUBLE, dag_id, f"a cooldown window has ended, but {reason}")
         await wait_until_set(self.stop, wait)
         return Disposition(settlement=Settlement.REQUEUE, event=DagNotReady(reason))

@@ -256,3 +256,72 @@ fragments = st.sampled_from(
 @given(st.text() | st.lists(fragments, max_size=20).map("".join))
 def test_any_text_gives_a_reading_and_never_an_exception(text):
     assert read_file_text(f"rmq_trigger\n{text}", "f.py") is not None
+
+
+WHOLE = """
+from airflow.decorators import dag
+from airflow_provider_rmq.watcher import decorators as d
+from airflow_provider_rmq.watcher.decorators import rmq_trigger as on_message
+
+QUEUE, OTHER = "a", "b"
+KEYS: list = [1, -2.5, None, {"x": (1, 2)}]
+
+@on_message(queue="a", filter_data={"filter_headers": {"k": KEYS}}, cooldown=60)
+@d.rmq_trigger(queues=["b", "c"], ack_unmatched=True)
+@dag("orders")
+def orders(): ...
+
+with DAG(dag_id="events", schedule=None) as events:
+    match 1:
+        case 1:
+            d.rmq_trigger(exchange="e", routing_keys=["a.b"])(d.rmq_trigger("q")(events))
+"""
+
+
+def test_the_whole_example_is_read():
+    reading = read_file_text(WHOLE, "f.py")
+
+    assert [item.key.queue_name for item in reading.declarations] == [
+        "a",
+        "b",
+        "c",
+        "rmq_watcher.sub.events",
+        "q",
+    ]
+    assert reading.complaints == ()
+
+
+@given(st.lists(st.tuples(st.integers(0, len(WHOLE)), st.integers(0, 12), st.text(max_size=4)), max_size=5))
+def test_however_a_file_is_damaged_reading_it_gives_a_result(damages):
+    text = WHOLE
+    for position, length, inserted in damages:
+        text = text[:position] + inserted + text[position + length :]
+
+    reading = read_file_text(text, "f.py")
+
+    assert (reading.failure is None) or not reading.declarations
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'handle = rmq_trigger(queue="a")\n@handle\n@dag()\ndef f(): ...\n',
+        'dags.append(rmq_trigger(queue="a"))\n',
+        '@rmq_trigger(queue="a")\nclass C: ...\n',
+    ],
+)
+def test_a_call_that_is_not_applied_to_a_dag_on_the_spot_is_named(text):
+    reading = read_file_text(text, "f.py")
+
+    assert reading.declarations == ()
+    (complaint,) = reading.complaints
+    assert "not applied to a DAG on the spot" in str(complaint)
+    assert "queue a" in str(complaint)
+
+
+@pytest.mark.parametrize("key", ["[1]", "{}", "(1, [2])"])
+def test_a_key_that_no_dict_can_have_is_a_complaint(key):
+    reading = read_file_text(f'@rmq_trigger(queue="a", filter_data={{{key}: 1}})\n@dag()\ndef f(): ...\n', "f.py")
+
+    assert reading.declarations == ()
+    assert "has a key that is no plain value" in str(reading.complaints[0])

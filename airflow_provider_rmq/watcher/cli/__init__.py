@@ -1,0 +1,1 @@
+"""The command `airflow-rmq`, for a person at a shell or a script: see `main`."""
