@@ -8,6 +8,7 @@ import pytest
 
 from airflow_provider_rmq.errors import RMQError
 from airflow_provider_rmq.watcher.declarations import Listing
+from airflow_provider_rmq.watcher.rows.sync_plan import SyncPlan
 from airflow_provider_rmq.watcher.service import loop as loop_module
 from airflow_provider_rmq.watcher.service.loop import CooldownConnection, CycleTimedOut, Phase, WatcherLoop
 from airflow_provider_rmq.watcher.service.status_writer import StatusWriter
@@ -51,7 +52,7 @@ def make_loop(journal, *phases, timing=None, write=None):
         journal.done.append("rows written")
 
     made = ScriptedLoop(
-        declarations=None,
+        memory=loop_module.Memory(declarations=SimpleNamespace(read=None)),
         session=None,
         steps=None,
         consumers=journal,
@@ -179,7 +180,7 @@ async def test_a_stop_starts_no_further_phase(caplog):
 async def test_a_scan_that_failed_is_followed_by_no_sync_with_the_old_listing():
     synced = []
     loop = loop_module.WatcherLoop(
-        declarations=None,
+        memory=loop_module.Memory(declarations=SimpleNamespace(read=None)),
         session=None,
         steps=SimpleNamespace(run=None),
         consumers=None,
@@ -195,10 +196,9 @@ async def test_a_scan_that_failed_is_followed_by_no_sync_with_the_old_listing():
         synced.append(name)
         if name == "scan" and len(synced) > 1:
             raise RMQError("scan failed")
-        return Listing()
+        return Listing() if name == "scan" else SyncPlan()
 
     loop.steps = SimpleNamespace(run=run)
-    loop.declarations = SimpleNamespace(read=Listing)
     by_name = {item.name: item.run for item in loop.phases}
     await by_name["scan"]()
     await by_name["sync"]()
