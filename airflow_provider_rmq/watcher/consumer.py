@@ -126,6 +126,7 @@ def build_watcher_loop(worker_start: WorkerStart | None = None) -> WatcherLoop:
     probes = Probes(
         list_consumers=partial(_list_consumers, look_up),
         require_answer=partial(require_answer, pool),
+        is_connected=lambda conn_id: pool.current(conn_id) is not None,
         connect_failure=pool.connect_failure,
         recreate=partial(pool.recreate, role=Role.CONSUME),
     )

@@ -18,6 +18,7 @@ from airflow_provider_rmq import compat
 from airflow_provider_rmq.watcher.models import WatcherSession
 from airflow_provider_rmq.watcher.rows.editing import row_by_id, rows_of_group
 from airflow_provider_rmq.watcher.rows.page_rows import SubscriptionRow
+from airflow_provider_rmq.watcher.rows.schema import migrate_at_load
 from airflow_provider_rmq.watcher.subscription_form import SubscriptionForm
 from airflow_provider_rmq.watcher.tunables import Timing, read_flag, read_timing, stale_after
 from airflow_provider_rmq.watcher.web import actions
@@ -199,14 +200,15 @@ def appbuilder_views() -> list[dict[str, Any]]:
 
 
 def flask_blueprints() -> list[Any]:
-    """Brings the templates along, and settles who may open the page when the web server registers it."""
+    """Brings the templates along; when the web server registers it, brings tables and permissions in order."""
     blueprint = Blueprint("rmq_watcher", __name__, template_folder="web/templates")
-    blueprint.record_once(_settle_access)
+    blueprint.record_once(_prepare_web_server)
     return [blueprint]
 
 
-def _settle_access(state: Any) -> None:
+def _prepare_web_server(state: Any) -> None:
     """Only where the page is served: `airflow users` and its like build an application too, without this switch."""
     if not compat.is_web_ui(state.app):
         return
+    migrate_at_load(WatcherSession)
     settle_op_access(state.app.appbuilder.sm, granted=read_flag("rmq_watcher", "grant_op_access", default=True))

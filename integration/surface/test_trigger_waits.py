@@ -101,13 +101,14 @@ async def test_a_queue_that_is_declared_later_is_noticed(vhost, queue_name, trig
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_queue_deleted_while_it_is_watched_is_watched_again(vhost, queue_name, trigger, mode):
     vhost.declare(queue_name)
-    waiting = asyncio.ensure_future(event_of(trigger(mode=mode), within=20))
+    wanted = trigger(mode=mode, filter_data={"filter_headers": {"body.n": 1}})
+    waiting = asyncio.ensure_future(event_of(wanted, within=20))
     await looked(vhost, queue_name, mode)
     await asyncio.to_thread(vhost.delete, queue_name)
     await asyncio.to_thread(vhost.declare, queue_name)
-    await asyncio.to_thread(vhost.publish, queue_name, "after")
+    await asyncio.to_thread(vhost.publish, queue_name, '{"n": 1}')
 
-    assert (await waiting)["message"]["body"] == "after"
+    assert (await waiting)["message"]["body"] == '{"n": 1}'
 
 
 async def test_push_mode_gives_up_after_its_wait_timeout(vhost, queue_name, trigger):

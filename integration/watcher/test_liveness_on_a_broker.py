@@ -47,6 +47,7 @@ class Watcher:
             Probes(
                 list_consumers=lambda conn_id: self.list(lookup, conn_id),
                 require_answer=partial(require_answer, self.pool),
+                is_connected=lambda conn_id: self.pool.current(conn_id) is not None,
                 connect_failure=self.pool.connect_failure,
                 recreate=partial(self.pool.recreate, role=Role.CONSUME),
             ),

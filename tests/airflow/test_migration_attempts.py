@@ -10,7 +10,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from airflow_provider_rmq.watcher.rows.schema import SchemaMigration, SchemaNotReady, ensure_schema
+from airflow_provider_rmq.watcher.rows.schema import SchemaMigration, SchemaNotReady, ensure_schema, migrate_at_load
 
 
 @pytest.fixture
@@ -99,3 +99,12 @@ def test_loading_the_plugin_changes_no_database(tmp_path):
     )
 
     assert done.stdout.strip().splitlines()[-1:] == ["[]"], done.stderr[-2000:]
+
+
+def test_a_web_server_whose_database_is_away_goes_on_with_a_warning(tmp_path, writable, caplog):
+    unreachable = create_engine(f"sqlite:///{tmp_path}/no/such/folder/x.db", future=True)
+
+    assert not migrate_at_load(lambda: Session(unreachable, future=True))
+    assert "could not be brought to their present shape" in caplog.text
+
+    assert migrate_at_load(lambda: Session(writable.get_bind(), future=True))

@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import inspect, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from airflow_provider_rmq.errors import RMQError
+from airflow_provider_rmq.errors import RMQError, describe
 from airflow_provider_rmq.messages.backoff import Backoff
 from airflow_provider_rmq.watcher.models import WatcherBase
 
@@ -95,6 +96,20 @@ class SchemaMigration:
                 self._not_before = self.clock() + self.pauses.next()
                 raise
         self.ready = True
+
+
+def migrate_at_load(session_factory: Callable[[], Any]) -> bool:
+    """The web server's part, once when it builds its application; whether the tables are there afterwards.
+
+    A failure is logged and nothing else: the page says what is missing, and the watcher tries again.
+    """
+    try:
+        with closing(session_factory()) as session:
+            ensure_schema(session)
+    except SQLAlchemyError as error:
+        log.warning("the watcher's tables could not be brought to their present shape: %s", describe(error))
+        return False
+    return True
 
 
 def _tables() -> list[Any]:

@@ -60,12 +60,14 @@ class Probes:
     Args:
         list_consumers: The management API's list.
         require_answer: A call on the open consuming connection, with a queue to ask about or without.
-        connect_failure: Why there is no connection.
+        is_connected: Whether there is an open consuming connection.
+        connect_failure: Why there is none, where an attempt has failed.
         recreate: Close the consuming connection, so that the next who asks opens a new one.
     """
 
     list_consumers: Callable[[str], Awaitable[ConsumerListing]]
     require_answer: Callable[[str, str | None], Awaitable[None]]
+    is_connected: Callable[[str], bool]
     connect_failure: Callable[[str], str | None]
     recreate: Callable[[str], Awaitable[None]]
 
@@ -110,9 +112,9 @@ class Recovery:
         if not question.live:
             return NoData("there is nothing to ask about")
         if is_idle(question):
-            if must_ask_connection(question, strikes):
+            if must_ask_connection(question, strikes) and self.probes.is_connected(conn_id):
                 return await self._passive(conn_id, None)
-            return NoData("no consumer is registered yet")
+            return NoData("no consumer is registered yet, and nobody may have connected")
         queues = sorted({item.key.queue_name for item in question.asked})
         taken_at = self.clock()
         try:

@@ -66,3 +66,30 @@ async def test_a_hanging_conn_id_holds_up_no_other(looptime):
     assert looptime == 1
     hanging.cancel()
     await pool.close()
+
+
+async def test_why_there_is_no_connection_is_remembered_by_connection():
+    async def missing(conn_id):
+        raise KeyError("not there")
+
+    pool = ConnectionPool(missing, "test")
+    assert pool.connect_failure("c") is None
+    with pytest.raises(ConnectionLost):
+        await pool.connection("c")
+
+    assert "KeyError" in pool.connect_failure("c")
+    assert pool.connect_failure("other") is None
+    assert pool.current("c") is None
+
+
+async def test_closing_the_pool_ends_an_attempt_for_those_who_wait_for_it():
+    async def hanging(conn_id):
+        await asyncio.sleep(3600)
+
+    pool = ConnectionPool(hanging, "test")
+    waiting = asyncio.ensure_future(pool.connection("c"))
+    await asyncio.sleep(1)
+    await pool.close()
+
+    with pytest.raises(ConnectionLost, match="given up"):
+        await waiting

@@ -3,10 +3,13 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from airflow_provider_rmq.watcher.process.child import BOOTSTRAP, CHILD_MARK, PARENT_PID, RUNNER_MODULE
+import airflow_provider_rmq
+from airflow_provider_rmq.watcher.process import child
+from airflow_provider_rmq.watcher.process.child import BOOTSTRAP, CHILD_MARK, PACKAGE_DIR, PARENT_PID, RUNNER_MODULE
 
 
 def run(environment, cwd=None):
@@ -51,3 +54,37 @@ def test_a_file_in_the_working_directory_is_not_taken_for_a_module(tmp_path):
 
     assert "working directory" not in done.stderr
     assert done.returncode == 2
+
+
+def test_a_package_in_the_plugins_folder_is_found_and_its_neighbours_shadow_nothing(tmp_path):
+    """Without site-packages: the folder at the end of the path is the only place that has the package."""
+    package = Path(airflow_provider_rmq.__file__).parent
+    (tmp_path / "airflow_provider_rmq").symlink_to(package)
+    for name in ("logging.py", "secrets.py", "subprocess.py"):
+        (tmp_path / name).write_text("raise SystemExit('imported from the plugins folder')")
+
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", BOOTSTRAP, RUNNER_MODULE, "worker"],
+        env={CHILD_MARK: "cook", PARENT_PID: str(os.getpid()), PACKAGE_DIR: str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert "'cook'; supervisor or worker is allowed" in done.stderr
+    assert done.returncode == 2
+
+
+def test_a_child_is_told_the_folder_of_the_package_as_it_was_imported(monkeypatch, tmp_path):
+    """A plugins folder may hold a link; what it points to may have another name."""
+    (tmp_path / "airflow_provider_rmq").symlink_to(Path(airflow_provider_rmq.__file__).parent)
+    monkeypatch.setattr(child, "__file__", str(tmp_path / "airflow_provider_rmq/watcher/process/child.py"))
+    started = []
+    monkeypatch.setattr(child.subprocess, "Popen", lambda words, **given: started.append(given["env"]))
+
+    child.start_child(child.Role.SUPERVISOR)
+    child.start_child(child.Role.WORKER)
+
+    assert [environment[PACKAGE_DIR] for environment in started] == [str(tmp_path)] * 2
+    assert started[0][child.SCHEDULER_PID] == str(os.getpid())

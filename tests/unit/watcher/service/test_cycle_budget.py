@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_rmq.errors import RMQError
 from airflow_provider_rmq.watcher.declarations import Listing
-from airflow_provider_rmq.watcher.rows.sync_plan import SyncPlan
+from airflow_provider_rmq.watcher.rows.sync import SyncPlan
 from airflow_provider_rmq.watcher.service import loop as loop_module
 from airflow_provider_rmq.watcher.service.loop import CooldownConnection, CycleTimedOut, Phase, WatcherLoop
 from airflow_provider_rmq.watcher.service.status_writer import StatusWriter

@@ -26,9 +26,11 @@ class World:
         self.attached = ("t1", "t2")
         self.live = 2
         self.failure = None
+        self.connected = True
         probes = Probes(
             list_consumers=self.list_consumers,
             require_answer=self.require_answer,
+            is_connected=lambda _: self.connected,
             connect_failure=lambda _: self.failure,
             recreate=self.recreate,
         )
@@ -145,6 +147,18 @@ async def test_an_idle_connection_is_asked_itself_in_the_second_cycle():
 
     assert world.done == ["ask None"]
     assert "behind it: trigger fails" in report.error
+
+
+@pytest.mark.parametrize(("failure", "status"), [(None, None), ("port refused", ERROR)])
+async def test_without_a_connection_there_is_nothing_to_ask_and_nothing_to_recreate(failure, status):
+    """Consumers that wait for their DAG have not connected; those that cannot connect say why, and not `degraded`."""
+    world = World(answer=ConnectionLost("there is no open connection"))
+    world.attached, world.connected, world.failure = (), False, failure
+
+    reports = [await world.cycle() for _ in range(4)]
+
+    assert {(report.status, report.error) for report in reports} == {(status, failure)}
+    assert world.done == []
 
 
 async def test_a_connection_nobody_consumes_on_is_not_asked():
