@@ -53,6 +53,14 @@ def get_provider_info() -> dict[str, Any]:
             "rmq_watcher": {
                 "description": "The watcher, which starts DAGs when RabbitMQ messages arrive, and its page.",
                 "options": {
+                    "max_conf_body_bytes": {
+                        "description": "Bytes of a message's body that reach the conf of the DAG run it starts. A "
+                        'longer body is cut, and `conf["truncated"]` tells its size. Read when the watcher starts.',
+                        "version_added": "3.0.0",
+                        "type": "integer",
+                        "example": None,
+                        "default": "262144",
+                    },
                     "grant_op_access": {
                         "description": "Whether the Op role holds the permissions of the Subscriptions page. Read when "
                         "the web server starts; any text that is not a yes counts as no.",

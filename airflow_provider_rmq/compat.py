@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from airflow.exceptions import AirflowException as AirflowException
     from airflow.exceptions import AirflowSkipException as AirflowSkipException
+    from airflow.exceptions import ParamValidationError as ParamValidationError
     from airflow.hooks.base import BaseHook as BaseHook
     from airflow.models.baseoperator import BaseOperator as BaseOperator
     from airflow.plugins_manager import AirflowPlugin as AirflowPlugin
@@ -37,6 +38,7 @@ _MOVED = {
     "BaseOperator": ("airflow.models.baseoperator",),
     "BaseSensorOperator": ("airflow.sensors.base",),
     "BaseTrigger": ("airflow.triggers.base",),
+    "ParamValidationError": ("airflow.exceptions",),
     "PokeReturnValue": ("airflow.sensors.base",),
     "TriggerEvent": ("airflow.triggers.base",),
 }

@@ -76,6 +76,10 @@ class DagNotReady(RMQError):
     """Airflow holds no serialized version of the DAG yet."""
 
 
+class DagRunRefused(RMQError):
+    """The DAG does not take this conf; trying again helps only when the DAG has changed."""
+
+
 class AlreadySettled(RMQError):
     """A delivery was settled twice: a programming error, never the broker's."""
 

@@ -24,11 +24,15 @@ class UnreadableBody(ValueError):
 
 def lenient_text(body: bytes, content_encoding: str | None) -> str:
     """The body as text: inflated where that works, every undecodable byte as U+FFFD, a leading byte order mark gone."""
+    return plain_body(body, content_encoding).decode("utf-8", errors="replace").removeprefix("\ufeff")
+
+
+def plain_body(body: bytes, content_encoding: str | None) -> bytes:
+    """The body inflated where that works, as it is where not."""
     try:
-        plain = inflated(body, content_encoding)
+        return inflated(body, content_encoding)
     except UnreadableBody:
-        plain = body
-    return plain.decode("utf-8", errors="replace").removeprefix("\ufeff")
+        return body
 
 
 def is_lossless(body: bytes, content_encoding: str | None) -> bool:

@@ -11,12 +11,13 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_rmq.messages.message import Message
+from airflow_provider_rmq.messages.conf_bounds import ConfBounds
+from airflow_provider_rmq.messages.message import DEFAULT_BOUNDS, Message
 
 #: Header of a marker that carries a message; its value is the version of the form.
 PAYLOAD_HEADER = "x-rmq-watcher-payload"
 _VERSION = 1
-_CARRIED = ("body", "body_base64", "headers")
+_CARRIED = ("body", "body_base64", "headers", "truncated", "truncated_headers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +27,9 @@ class MarkerPayload:
     body: bytes
 
     @classmethod
-    def of(cls, message: Message) -> MarkerPayload:
+    def of(cls, message: Message, bounds: ConfBounds = DEFAULT_BOUNDS) -> MarkerPayload:
         """What is kept of a message."""
-        conf = message.as_conf(subscription_id=None)
+        conf = message.as_conf(subscription_id=None, bounds=bounds)
         return cls(json.dumps({key: conf[key] for key in _CARRIED if key in conf}, ensure_ascii=False).encode())
 
 

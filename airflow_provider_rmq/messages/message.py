@@ -11,8 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_rmq.messages.bodies import is_lossless, lenient_text
+from airflow_provider_rmq.messages.bodies import is_lossless, lenient_text, plain_body
+from airflow_provider_rmq.messages.conf_bounds import ConfBounds
 from airflow_provider_rmq.messages.json_values import json_object, storable_text
+
+DEFAULT_BOUNDS = ConfBounds()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +50,13 @@ class Message:
             "exchange": storable_text(self.exchange),
         }
 
-    def as_conf(self, *, subscription_id: int | None) -> dict[str, Any]:
-        """The conf of a DAG run started at once by this message."""
+    def as_conf(self, *, subscription_id: int | None, bounds: ConfBounds = DEFAULT_BOUNDS) -> dict[str, Any]:
+        """The conf of a DAG run started at once by this message; `conf_bounds` says what is cut from a large one."""
+        plain = plain_body(self.body, self.content_encoding)
         return {
             "source": "immediate",
-            **self._body(),
-            "headers": json_object(self.headers),
+            **bounds.of_body(plain, body=self.body, lossless=is_lossless(self.body, self.content_encoding)),
+            **bounds.of_headers(json_object(self.headers)),
             "routing_key": storable_text(self.routing_key),
             "queue": self.queue,
             "subscription_id": subscription_id,

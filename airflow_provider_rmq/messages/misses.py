@@ -27,7 +27,8 @@ class FilterMissState:
     """Counters of one consuming loop on one queue.
 
     `streak`, misses since the last match; `dropped`, misses acknowledged since the start, never cleared;
-    `error_streak`, failures since the last `CLEAN_RUN` outcomes without one; `clean_run`, outcomes since a failure.
+    `error_streak`, failures since the last `CLEAN_RUN` outcomes without one; `clean_run`, outcomes since a failure;
+    `given_up`, messages rejected because they never could be read.
     """
 
     queue_name: str
@@ -37,6 +38,7 @@ class FilterMissState:
     dropped: int = field(default=0, init=False)
     error_streak: int = field(default=0, init=False)
     clean_run: int = field(default=0, init=False)
+    given_up: int = field(default=0, init=False)
 
     def on_match(self) -> None:
         """A message was accepted and settled."""
@@ -75,6 +77,20 @@ class FilterMissState:
                 self.queue_name,
                 reason or "no reason given",
                 self.error_streak,
+            )
+
+    def on_given_up(self, identity: str, turns: int, reason: str | None) -> None:
+        """The filter could not be evaluated so often that the message was rejected without requeue."""
+        self.given_up += 1
+        if is_power_of_ten(self.given_up, first=1):
+            self.logger.warning(
+                "Queue %s: the message with %s could not be read %d times and is rejected without requeue, which "
+                "leaves it to the queue's dead-letter exchange, if there is one: %s (message %d of its kind)",
+                self.queue_name,
+                identity,
+                turns,
+                reason or "no reason given",
+                self.given_up,
             )
 
     def on_batch_done(self, matched: int, evaluated: int, dropped_in_batch: int) -> None:

@@ -5,8 +5,10 @@
 | MATCH | ACK | ACK |
 | MISS | REQUEUE | ACK |
 | ERROR | REQUEUE | REQUEUE |
+| ERROR, its turns exhausted | DEAD_LETTER | DEAD_LETTER |
 
-The table is the whole policy. An ERROR was never read, so nothing may delete it.
+The table is the whole policy. An ERROR was never read, so nothing may acknowledge it; turns are counted only where the
+owner asks for an end of them (`turns`).
 """
 
 from __future__ import annotations
@@ -30,10 +32,12 @@ class Settlement(Enum):
     DEAD_LETTER = "dead_letter"
 
 
-def settlement_for(verdict: FilterVerdict, *, ack_unmatched: bool) -> Settlement:
+def settlement_for(verdict: FilterVerdict, *, ack_unmatched: bool, exhausted: bool = False) -> Settlement:
     """The only place where a verdict becomes a settlement."""
     if verdict is FilterVerdict.MATCH:
         return Settlement.ACK
+    if verdict is FilterVerdict.ERROR and exhausted:
+        return Settlement.DEAD_LETTER
     if verdict is FilterVerdict.MISS and ack_unmatched:
         return Settlement.ACK
     return Settlement.REQUEUE

@@ -26,6 +26,7 @@ from airflow_provider_rmq.errors import ManagementUnavailable, describe
 from airflow_provider_rmq.messages.filters import MessageFilter
 from airflow_provider_rmq.messages.judge import MessageJudge
 from airflow_provider_rmq.messages.misses import FilterMissState
+from airflow_provider_rmq.messages.turns import Turns
 from airflow_provider_rmq.utils.executor import BoundedExecutor
 from airflow_provider_rmq.watcher.dagfiles.file_reader import FileReader
 from airflow_provider_rmq.watcher.dagfiles.scanner import DagFolderScanner
@@ -46,11 +47,12 @@ from airflow_provider_rmq.watcher.service.provisioning import Provisioner
 from airflow_provider_rmq.watcher.service.reconcile import ConsumerSet
 from airflow_provider_rmq.watcher.service.recovery import Probes, Recovery
 from airflow_provider_rmq.watcher.service.row_troubles import RowTroubles
+from airflow_provider_rmq.watcher.service.run_rules import RunRules, read_run_rules
 from airflow_provider_rmq.watcher.service.status_writer import StatusWriter
 from airflow_provider_rmq.watcher.service.steps import BlockingSteps
 from airflow_provider_rmq.watcher.service.subscription_task import FIRE_WINDOW, WINDOW, SubscriptionTask
 from airflow_provider_rmq.watcher.states import ConsumerEvent, Row
-from airflow_provider_rmq.watcher.subscription import Consumed, FireConsumer
+from airflow_provider_rmq.watcher.subscription import Consumed, FireConsumer, OnFilterError
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +84,11 @@ def _threads() -> _Threads:
 
 
 @cache
+def _run_rules() -> RunRules:
+    return read_run_rules(compat.config_option)
+
+
+@cache
 def _memory() -> Memory:
     scanner = DagFolderScanner(compat.dags_folder, compat.unignored_files, FileReader(compat.may_hold_dag))
     return Memory(declarations=scanner)
@@ -107,6 +114,7 @@ def build_watcher_loop(worker_start: WorkerStart | None = None) -> WatcherLoop:
         gate=DagGate(partial(_read_dag_states, steps)),
         windows=CooldownWindows(MarkerPublisher(pool), cooldown_conn),
         troubles=troubles,
+        rules=_run_rules(),
     )
     declarer = Declarer(pool)
 
@@ -147,23 +155,25 @@ class _TaskFactory:
     gate: DagGate
     windows: CooldownWindows
     troubles: RowTroubles
+    rules: RunRules
 
     def make(self, consumed: Consumed) -> SubscriptionTask:
         stop = asyncio.Event()
         if isinstance(consumed, FireConsumer):
             source = self._source(consumed.conn_id, consumed.queue_name, "fire", FIRE_WINDOW)
-            handler: Handler[ConsumerEvent] = FireHandler(consumed, self.starter, self.troubles, stop)
+            handler: Handler[ConsumerEvent] = FireHandler(consumed, self.starter, self.troubles, stop, rules=self.rules)
             return self._task(consumed, source, handler, stop, FIRE_WINDOW)
         key = consumed.key
         source = self._source(key.conn_id, key.queue_name, str(consumed.id), WINDOW)
         judge = MessageJudge(
             message_filter=MessageFilter.deserialize(consumed.filter_data),
             misses=FilterMissState(key.queue_name, log, consumed.ack_unmatched),
+            turns=Turns() if consumed.on_filter_error is OnFilterError.DEAD_LETTER else None,
         )
         if consumed.cooldown:
-            handler = CooldownHandler(consumed, self.windows.of(key.dag_id), judge, stop)
+            handler = CooldownHandler(consumed, self.windows.of(key.dag_id), judge, stop, self.rules.bounds)
         else:
-            handler = ImmediateHandler(consumed, self.starter, judge)
+            handler = ImmediateHandler(consumed, self.starter, judge, rules=self.rules, stop=stop)
         named = judge.message_filter.filter_callable
         if isinstance(named, str):
             handler = ResolvingHandler(named, handler)

@@ -38,6 +38,7 @@ def rmq_trigger(
     ack_unmatched: bool = False,
     keep_payload: bool = False,
     mirror: bool = True,
+    on_filter_error: str = "requeue",
 ) -> Callable[[D], D]:
     """Start the DAG when messages arrive.
 
@@ -58,6 +59,9 @@ def rmq_trigger(
         ack_unmatched: Acknowledge, and so delete, what the filter rejects, instead of returning it to its queue.
         keep_payload: With `cooldown`: body and headers of the first message in the window arrive in the DAG's conf.
         mirror: With `exchange`: keep everything that passes it for eight hours in `{exchange}.log`.
+        on_filter_error: What becomes of a message on which the filter cannot be evaluated: `"requeue"`, it goes back
+            and comes again until its TTL ends it; `"dead_letter"`, the same 20 times, then it is rejected without
+            requeue, so that the queue's dead-letter exchange gets it, or nobody where there is none.
 
     Returns:
         A decorator that returns the DAG, or the DAG factory, unchanged in behaviour.
@@ -79,6 +83,7 @@ def rmq_trigger(
         "ack_unmatched": ack_unmatched,
         "keep_payload": keep_payload,
         "mirror": mirror,
+        "on_filter_error": on_filter_error,
     }
 
     def decorate(target: D) -> D:

@@ -41,6 +41,7 @@ class RMQSubscription(WatcherBase):
     group_key = Column(String(250), nullable=True)
     cooldown = Column(Integer, nullable=True)
     ack_unmatched = Column(Boolean, nullable=True)
+    on_filter_error = Column(String(20), nullable=True)
     absent_cycles = Column(Integer, nullable=True)
     created_at = Column(DateTime, nullable=False, default=func.now())
     updated_at = Column(DateTime, nullable=False, default=func.now(), onupdate=func.now())

@@ -7,12 +7,34 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
 
+from airflow_provider_rmq.errors import ConfigurationError
+
 
 class Source(str, Enum):
     """Who owns a subscription; the values are stored."""
 
     DAG_FILE = "dag_file"
     UI = "ui"
+
+
+class OnFilterError(str, Enum):
+    """What becomes of a message on which the filter cannot be evaluated; the values are stored."""
+
+    REQUEUE = "requeue"
+    DEAD_LETTER = "dead_letter"
+
+    @classmethod
+    def of(cls, value: object) -> OnFilterError:
+        """The policy of an argument or a column, where nothing means `REQUEUE`.
+
+        Raises:
+            ConfigurationError: It is none of the values.
+        """
+        if value is None:
+            return cls.REQUEUE
+        if isinstance(value, str) and value in {item.value for item in cls}:
+            return cls(value)
+        raise ConfigurationError(f'on_filter_error must be "requeue" or "dead_letter"; {value!r} was given')
 
 
 class SubscriptionKey(NamedTuple):
@@ -59,6 +81,7 @@ class Declaration:
         ack_unmatched: Acknowledge what the filter rejects.
         exchange: Set in exchange mode only; the queue is then the provider's own.
         keep_payload: The message that opens a cooldown window reaches the DAG.
+        on_filter_error: Whether a message that never can be read goes back for ever.
         origin: Where it is declared, for log lines; no part of what is declared.
     """
 
@@ -68,6 +91,7 @@ class Declaration:
     ack_unmatched: bool = False
     exchange: ExchangeBinding | None = None
     keep_payload: bool = False
+    on_filter_error: OnFilterError = OnFilterError.REQUEUE
     origin: str = field(default="", compare=False)
 
     def as_dict(self) -> dict[str, Any]:
@@ -84,6 +108,8 @@ class Declaration:
             entry |= {} if self.exchange.mirror else {"mirror": False}
         if self.keep_payload:
             entry["keep_payload"] = True
+        if self.on_filter_error is not OnFilterError.REQUEUE:
+            entry["on_filter_error"] = self.on_filter_error.value
         return entry
 
 
@@ -97,6 +123,7 @@ class Subscription:
     ack_unmatched: bool = False
     cooldown: int = 0
     keep_payload: bool = False
+    on_filter_error: OnFilterError = OnFilterError.REQUEUE
 
     @property
     def consumer_key(self) -> ConsumerKey:

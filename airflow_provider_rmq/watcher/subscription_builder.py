@@ -17,7 +17,8 @@ from airflow_provider_rmq.broker.topology import (
 )
 from airflow_provider_rmq.errors import ConfigurationError
 from airflow_provider_rmq.messages.filters import MessageFilter
-from airflow_provider_rmq.watcher.subscription import Declaration, ExchangeBinding, SubscriptionKey
+from airflow_provider_rmq.messages.json_values import storable_text
+from airflow_provider_rmq.watcher.subscription import Declaration, ExchangeBinding, OnFilterError, SubscriptionKey
 
 #: The Airflow connection of a subscription that names none.
 DEFAULT_CONN_ID = "rmq_default"
@@ -46,6 +47,7 @@ def build_declarations(
     ack_unmatched: Any = False,
     keep_payload: Any = False,
     mirror: Any = True,
+    on_filter_error: Any = OnFilterError.REQUEUE.value,
 ) -> list[Declaration]:
     """Check the arguments of one `rmq_trigger` and return what it declares, one for each queue.
 
@@ -59,11 +61,14 @@ def build_declarations(
     _check_name("conn_id", conn_id)
     checked_filter = _checked_filter(filter_data)
     _check_cooldown(dag_id, cooldown)
+    policy = OnFilterError.of("" if on_filter_error is None else on_filter_error)
     if keep_payload and not cooldown:
         raise ConfigurationError("keep_payload belongs to cooldown, which is 0; without it every DAG gets its message")
     for name, value in [("dag_id", dag_id), ("conn_id", conn_id), *(("queue", item) for item in names)]:
         if len(value) > MAX_KEY_LENGTH:
             raise ConfigurationError(f"{name} has {len(value)} characters, {MAX_KEY_LENGTH} are allowed: {value!r}")
+        if value != storable_text(value):
+            raise ConfigurationError(f"{name} holds NUL or half a character, which is no text to a database: {value!r}")
     return [
         Declaration(
             key=SubscriptionKey(dag_id, name, conn_id),
@@ -72,6 +77,7 @@ def build_declarations(
             ack_unmatched=ack_unmatched,
             exchange=binding,
             keep_payload=keep_payload,
+            on_filter_error=policy,
         )
         for name in dict.fromkeys(names)
     ]
@@ -169,7 +175,7 @@ def _checked_filter(filter_data: Any) -> Mapping[str, Any]:
     if not isinstance(filter_data, Mapping):
         raise ConfigurationError(f"filter_data must be a dict or None; {filter_data!r} was given")
     try:
-        json.dumps(filter_data, allow_nan=False)
+        json.dumps(filter_data, allow_nan=False, ensure_ascii=False).encode("utf-8")  # a lone surrogate is no text
     except (TypeError, ValueError) as error:
         raise ConfigurationError(f"filter_data must be JSON: {error}") from error
     MessageFilter.deserialize(filter_data)  # refuses what no message could be held against

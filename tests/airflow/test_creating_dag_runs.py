@@ -5,9 +5,14 @@ from uuid import uuid4
 
 import pytest
 from airflow.models import DagRun
+from airflow.models.param import Param
 
 from airflow_provider_rmq import compat
 from airflow_provider_rmq.compat import DagState, RunCreation, create_dag_run, dag_states
+from airflow_provider_rmq.errors import DagRunRefused
+from airflow_provider_rmq.utils.executor import BoundedExecutor
+from airflow_provider_rmq.watcher.models import WatcherSession
+from airflow_provider_rmq.watcher.service.dag_runs import RunStarter
 
 
 @pytest.fixture
@@ -111,3 +116,12 @@ def test_the_state_of_each_dag_is_told_with_two_queries(session, make_dag):
         "unknown": DagState.MISSING,
     }
     assert dag_states(session, []) == {}
+
+
+async def test_a_dag_whose_params_refuse_the_conf_is_told_from_an_outage_and_names_the_param(make_dag):
+    """B27."""
+    make_dag("params_refuse", params={"order": Param(type="integer")})
+    starter = RunStarter(BoundedExecutor("test", 1), WatcherSession, 1)
+
+    with pytest.raises(DagRunRefused, match=r"DAG params_refuse does not take .*order"):
+        await starter.start("params_refuse", "rmq__q__1", {"body": "x"})

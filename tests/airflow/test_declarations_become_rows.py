@@ -8,7 +8,7 @@ from airflow_provider_rmq import compat
 from airflow_provider_rmq.watcher.models import RMQSubscription, WatcherSession
 from airflow_provider_rmq.watcher.rows.subscriptions import enabled_subscriptions
 from airflow_provider_rmq.watcher.rows.sync import DeclarationSync, SyncSuperseded
-from airflow_provider_rmq.watcher.subscription import Declaration, SubscriptionKey
+from airflow_provider_rmq.watcher.subscription import Declaration, OnFilterError, SubscriptionKey
 
 KEY = SubscriptionKey("active_dag", "orders", "rmq_default")
 DECLARED = {Declaration(key=KEY)}
@@ -299,3 +299,20 @@ def test_a_changed_declaration_changes_its_row_and_keeps_its_id_and_switch(sessi
 
     row = only(session)
     assert (row.filter_data, row.cooldown, row.group_key, row.ack_unmatched) == ({}, None, None, False)
+
+
+def test_what_becomes_of_unreadable_messages_is_stored_and_read_back(session, sync):
+    """L11: null in rows of earlier releases means that they go back."""
+    declared = Declaration(key=KEY, on_filter_error=OnFilterError.DEAD_LETTER)
+    sync.run(session, {declared}, sync.take_turn())
+    assert only(session).on_filter_error == "dead_letter"
+    assert enabled_subscriptions(session).served[0].on_filter_error is OnFilterError.DEAD_LETTER
+    assert sync.run(session, {declared}, sync.take_turn()).changes == ()
+
+    sync.run(session, DECLARED, sync.take_turn())
+    assert only(session).on_filter_error is None
+    assert enabled_subscriptions(session).served[0].on_filter_error is OnFilterError.REQUEUE
+
+    session.query(RMQSubscription).update({"on_filter_error": "shred"})
+    session.commit()
+    assert "on_filter_error must be" in next(iter(enabled_subscriptions(session).refused.values()))

@@ -29,6 +29,7 @@ PARAMETERS = frozenset(POSITIONAL) | {
     "ack_unmatched",
     "keep_payload",
     "mirror",
+    "on_filter_error",
 }
 #: The parameters that tell where the messages come from, for a complaint about another one.
 WHENCE = ("queue", "queues", "exchange")

@@ -12,7 +12,7 @@ from airflow_provider_rmq.broker.topology import OWN_PREFIX, SUB_PREFIX, check_c
 from airflow_provider_rmq.errors import ConfigurationError
 from airflow_provider_rmq.messages.filters import MessageFilter
 from airflow_provider_rmq.watcher.models import RMQSubscription
-from airflow_provider_rmq.watcher.subscription import Subscription, SubscriptionKey
+from airflow_provider_rmq.watcher.subscription import OnFilterError, Subscription, SubscriptionKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,4 +63,5 @@ def _subscription(row: Any) -> Subscription:
         filter_data=filter_data,
         ack_unmatched=bool(row.ack_unmatched),
         cooldown=cooldown,
+        on_filter_error=OnFilterError.of(row.on_filter_error),
     )

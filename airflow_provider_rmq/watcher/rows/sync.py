@@ -118,7 +118,7 @@ def _read_rows(session: Any) -> list[StoredRow]:
             source=Source.DAG_FILE if row.source == Source.DAG_FILE.value else Source.UI,
             enabled=bool(row.enabled),
             misses=row.absent_cycles or 0,
-            settings=Settings(row.filter_data or {}, row.cooldown or 0, ack_unmatched=bool(row.ack_unmatched)),
+            settings=Settings(row.filter_data or {}, row.cooldown or 0, bool(row.ack_unmatched), row.on_filter_error),
         )
         for row in session.scalars(select(RMQSubscription))
     ]

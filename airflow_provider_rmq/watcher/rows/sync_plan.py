@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_rmq.watcher.declarations import Complaint
-from airflow_provider_rmq.watcher.subscription import Declaration, Source, SubscriptionKey
+from airflow_provider_rmq.watcher.subscription import Declaration, OnFilterError, Source, SubscriptionKey
 
 #: Listings in a row without its key that a row survives.
 MISSES_SURVIVED = 3
@@ -37,11 +37,18 @@ class Settings:
     filter_data: Mapping[str, Any]
     cooldown: int
     ack_unmatched: bool
+    on_filter_error: str | None = None
 
     @classmethod
     def of(cls, declaration: Declaration) -> Settings:
         """The settings of a declaration; its filter as JSON gives it back, or a tuple would differ from its row."""
-        return cls(json.loads(json.dumps(declaration.filter_data)), declaration.cooldown, declaration.ack_unmatched)
+        policy = declaration.on_filter_error
+        return cls(
+            json.loads(json.dumps(declaration.filter_data)),
+            declaration.cooldown,
+            declaration.ack_unmatched,
+            None if policy is OnFilterError.REQUEUE else policy.value,
+        )
 
     def columns(self, dag_id: str) -> dict[str, Any]:
         """The columns of a row; the releases before this one store no cooldown as null."""
@@ -50,6 +57,7 @@ class Settings:
             "cooldown": self.cooldown or None,
             "group_key": dag_id if self.cooldown else None,
             "ack_unmatched": self.ack_unmatched,
+            "on_filter_error": self.on_filter_error,
         }
 
 

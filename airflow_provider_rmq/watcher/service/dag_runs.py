@@ -11,6 +11,7 @@ from typing import Any
 
 from airflow_provider_rmq import compat
 from airflow_provider_rmq.broker.window import wait_until_set
+from airflow_provider_rmq.errors import DagRunRefused, describe
 from airflow_provider_rmq.utils.executor import BoundedExecutor
 
 #: Seconds one DAG run may take to be created.
@@ -62,6 +63,7 @@ class RunStarter:
 
         Raises:
             asyncio.TimeoutError: No end within `START_TIMEOUT`; the run may exist all the same.
+            DagRunRefused: The DAG's params do not take the conf.
             Exception: Whatever Airflow or its database refuses it with.
         """
         await self._take_slot()
@@ -95,7 +97,10 @@ class RunStarter:
             state = compat.dag_states(session, [dag_id])[dag_id]
         if state is not compat.DagState.READY:
             return _UNAVAILABLE[state]
-        return _CREATION[compat.create_dag_run(dag_id, run_id, conf)]
+        try:
+            return _CREATION[compat.create_dag_run(dag_id, run_id, conf)]
+        except compat.ParamValidationError as error:
+            raise DagRunRefused(f"DAG {dag_id} does not take the message as its conf: {describe(error)}") from error
 
 
 def _retrieve(attempt: asyncio.Future[StartOutcome]) -> None:

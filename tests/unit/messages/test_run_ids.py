@@ -71,3 +71,41 @@ def test_different_messages_have_different_ids(left, right):
     same = left.encode("utf-8", "replace") == right.encode("utf-8", "replace")
 
     assert (safe_run_id(left) == safe_run_id(right)) == same
+
+
+@pytest.mark.parametrize(
+    ("pattern", "form"),
+    [
+        (r"^[A-Za-z0-9_.~:+-]+$", r"rmq__orders__order/42".replace("/", "_")),
+        (r"^rmq__[0-9a-f]{32}$", "rmq__[0-9a-f]{32}"),
+        (r"^rmq_[0-9a-f]+$", "rmq_[0-9a-f]{32}"),
+        (r"^[a-z0-9-]+$", "rmq-[0-9a-f]{32}"),
+        (r"^[0-9a-f]+$", "[0-9a-f]{32}"),
+    ],
+)
+def test_a_pattern_of_the_installation_is_met_where_a_digest_meets_it(pattern, form):
+    """B25, R21."""
+    accepts = re.compile(pattern).match
+
+    run_ids = [
+        safe_run_id(f"rmq__orders__{message_id}", accepts) for message_id in ("order/42", "order_42", "order/42")
+    ]
+
+    assert all(re.match(pattern, run_id) for run_id in run_ids)
+    assert re.match(form, run_ids[0])
+    assert run_ids[0] == run_ids[2] != run_ids[1]
+
+
+def test_a_pattern_that_nothing_meets_leaves_the_usual_id():
+    assert safe_run_id("rmq__orders__m1", re.compile("^never$").match) == "rmq__orders__m1"
+
+
+@pytest.mark.parametrize(
+    "message_id", ["order/42", "a b", "ü", "a|b", "{uuid}", "a%2Fb", "abc\n", "\u2603", "x" * 255, "\udcff"]
+)
+def test_odd_message_ids_give_ids_that_airflow_allows(message_id):
+    """B25, R21: letters, digits and _ . ~ : + -, at most 250, and no line break at the end."""
+    run_id = safe_run_id(f"rmq__orders__{message_id}")
+
+    assert re.fullmatch(r"[A-Za-z0-9_.~:+-]{1,250}", run_id)
+    assert run_id == safe_run_id(f"rmq__orders__{message_id}")

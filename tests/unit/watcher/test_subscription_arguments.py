@@ -3,6 +3,7 @@
 import pytest
 
 from airflow_provider_rmq.errors import ConfigurationError
+from airflow_provider_rmq.watcher.subscription import OnFilterError
 from airflow_provider_rmq.watcher.subscription_builder import build_declarations, build_subscriptions
 
 
@@ -94,3 +95,31 @@ def test_the_form_on_the_dag_object():
         "exchange": "e",
         "routing_keys": ["k"],
     }
+
+
+def test_what_becomes_of_an_unreadable_message_is_one_of_two_words():
+    """L11."""
+    (declared,) = build_declarations(dag_id="d", queue="q", on_filter_error="dead_letter")
+    (usual,) = build_declarations(dag_id="d", queue="q")
+
+    assert declared.on_filter_error is OnFilterError.DEAD_LETTER
+    assert declared.as_dict()["on_filter_error"] == "dead_letter"
+    assert usual.on_filter_error is OnFilterError.REQUEUE
+    assert "on_filter_error" not in usual.as_dict()
+    for wrong in ("ack", "", None, True, ["requeue"]):
+        with pytest.raises(ConfigurationError, match="on_filter_error must be"):
+            build_declarations(dag_id="d", queue="q", on_filter_error=wrong)
+
+
+@pytest.mark.parametrize("field", ["dag_id", "queue", "conn_id"])
+@pytest.mark.parametrize("text", ["a\0b", "a\ud800b"])
+def test_a_name_that_no_database_stores_is_refused(field, text):
+    arguments = {"dag_id": "d", "queue": "q", "conn_id": "c", field: text}
+
+    with pytest.raises(ConfigurationError, match=f"{field} holds NUL or half a character"):
+        build_declarations(**arguments)
+
+
+def test_a_filter_that_no_database_stores_is_refused():
+    with pytest.raises(ConfigurationError, match="filter_data must be JSON"):
+        build_declarations(dag_id="d", queue="q", filter_data={"filter_headers": {"k": "\ud800"}})

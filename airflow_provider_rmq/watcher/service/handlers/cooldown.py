@@ -18,9 +18,10 @@ from functools import partial
 
 from airflow_provider_rmq.broker.consuming import Disposition
 from airflow_provider_rmq.broker.publishing import Marker, MarkerOutcome, MarkerReport
+from airflow_provider_rmq.messages.conf_bounds import ConfBounds
 from airflow_provider_rmq.messages.judge import MessageJudge
 from airflow_provider_rmq.messages.markers import MarkerPayload
-from airflow_provider_rmq.messages.message import Message
+from airflow_provider_rmq.messages.message import DEFAULT_BOUNDS, Message
 from airflow_provider_rmq.messages.settlement import FilterVerdict, Settlement
 from airflow_provider_rmq.watcher.service.cooldown_windows import CooldownWindow
 from airflow_provider_rmq.watcher.service.handlers.starting import rejected
@@ -38,6 +39,7 @@ class CooldownHandler:
     window: CooldownWindow
     judge: MessageJudge
     stop: asyncio.Event
+    bounds: ConfBounds = DEFAULT_BOUNDS
 
     async def __call__(self, message: Message) -> Disposition[ConsumerEvent]:
         """Decide about one message; never raises."""
@@ -55,7 +57,7 @@ class CooldownHandler:
         return Marker(
             dag_id=subscription.key.dag_id,
             cooldown=subscription.cooldown,
-            payload=MarkerPayload.of(message) if subscription.keep_payload else None,
+            payload=MarkerPayload.of(message, self.bounds) if subscription.keep_payload else None,
         )
 
     def _opened(self, report: MarkerReport) -> Disposition[ConsumerEvent]:

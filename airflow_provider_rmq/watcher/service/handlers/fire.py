@@ -6,6 +6,7 @@
 | run created, or exists already | ACK | Delivered | none |
 | DAG paused, inactive or unknown | ACK | Delivered | none |
 | not serialized yet | REQUEUE | DagNotReady | waited out by the marker alone, growing for each DAG |
+| the DAG's params refuse the conf | as in `starting` | StartFailed | as in `starting` |
 | anything else | REQUEUE | StartFailed | growing |
 
 One consumer serves the windows of all DAGs, so a DAG that is not serialized must not hold up the others: its marker
@@ -21,7 +22,7 @@ from dataclasses import dataclass, field
 
 from airflow_provider_rmq.broker.consuming import Disposition
 from airflow_provider_rmq.broker.window import wait_until_set
-from airflow_provider_rmq.errors import describe
+from airflow_provider_rmq.errors import DagRunRefused, describe
 from airflow_provider_rmq.messages.backoff import Backoff
 from airflow_provider_rmq.messages.markers import cooldown_conf
 from airflow_provider_rmq.messages.message import Message
@@ -30,12 +31,14 @@ from airflow_provider_rmq.messages.settlement import Settlement
 from airflow_provider_rmq.watcher.service.dag_runs import StartOutcome
 from airflow_provider_rmq.watcher.service.handlers.starting import (
     GrowingPause,
+    Refusals,
     Starter,
     report_end,
     report_failure,
     report_not_ready,
 )
 from airflow_provider_rmq.watcher.service.row_troubles import RowTroubles
+from airflow_provider_rmq.watcher.service.run_rules import RunRules
 from airflow_provider_rmq.watcher.states import NOT_READY_LIMIT, ConsumerEvent, DagNotReady, Delivered, StartFailed
 from airflow_provider_rmq.watcher.subscription import FireConsumer
 
@@ -53,6 +56,8 @@ class FireHandler:
     starter: Starter
     troubles: RowTroubles
     stop: asyncio.Event
+    rules: RunRules = field(default_factory=RunRules)
+    refusals: Refusals = field(default_factory=Refusals)
     pause: GrowingPause = field(default_factory=GrowingPause)
     _waits: dict[str, Backoff] = field(default_factory=dict)
 
@@ -64,9 +69,12 @@ class FireHandler:
                 "%s: a message without %s is dropped", self.consumer, "a message id" if dag_id else "a routing key"
             )
             return Disposition(settlement=Settlement.ACK, event=Delivered())
-        run_id = cooldown_run_id(dag_id, message.message_id)
+        run_id = cooldown_run_id(dag_id, message.message_id, self.rules.accepts)
         try:
             outcome = await self.starter.start(dag_id, run_id, cooldown_conf(message))
+        except DagRunRefused as error:
+            self.troubles.set(TROUBLE, dag_id, f"a cooldown window has ended, but {error}")
+            return await self.refusals.disposition(self.consumer, run_id, message, error, self.stop)
         except Exception as error:  # noqa: BLE001 - whatever Airflow or its database raises: the marker goes back
             return self._failed(run_id, describe(error))
         if outcome is StartOutcome.NOT_SERIALIZED:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
 
 from airflow_provider_rmq.broker.consuming import Disposition
-from airflow_provider_rmq.errors import describe
+from airflow_provider_rmq.errors import DagRunRefused, describe
 from airflow_provider_rmq.messages.judge import MessageJudge
 from airflow_provider_rmq.messages.message import Message
 from airflow_provider_rmq.messages.run_ids import immediate_run_id
@@ -16,12 +17,14 @@ from airflow_provider_rmq.messages.settlement import FilterVerdict, Settlement
 from airflow_provider_rmq.watcher.service.dag_runs import StartOutcome
 from airflow_provider_rmq.watcher.service.handlers.starting import (
     GrowingPause,
+    Refusals,
     Starter,
     rejected,
     report_end,
     report_failure,
     report_not_ready,
 )
+from airflow_provider_rmq.watcher.service.run_rules import RunRules
 from airflow_provider_rmq.watcher.states import ConsumerEvent, DagNotReady, Delivered, StartFailed
 from airflow_provider_rmq.watcher.subscription import Subscription
 
@@ -38,6 +41,9 @@ class ImmediateHandler:
     starter: Starter
     judge: MessageJudge
     now: Callable[[], datetime] = _utc_now
+    rules: RunRules = field(default_factory=RunRules)
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    refusals: Refusals = field(default_factory=Refusals)
     pause: GrowingPause = field(default_factory=GrowingPause)
     not_ready: int = 0
 
@@ -51,9 +57,12 @@ class ImmediateHandler:
 
     async def _start(self, message: Message) -> Disposition[ConsumerEvent]:
         dag_id = self.subscription.key.dag_id
-        run_id = immediate_run_id(message, self.now())
+        run_id = immediate_run_id(message, self.now(), self.rules.accepts)
         try:
-            outcome = await self.starter.start(dag_id, run_id, message.as_conf(subscription_id=self.subscription.id))
+            conf = message.as_conf(subscription_id=self.subscription.id, bounds=self.rules.bounds)
+            outcome = await self.starter.start(dag_id, run_id, conf)
+        except DagRunRefused as error:
+            return await self.refusals.disposition(self.subscription, run_id, message, error, self.stop)
         except Exception as error:  # noqa: BLE001 - whatever Airflow or its database raises: the message goes back
             return self._failed(run_id, describe(error))
         if outcome is StartOutcome.NOT_SERIALIZED:

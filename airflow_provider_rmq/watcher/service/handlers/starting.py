@@ -3,12 +3,15 @@
 | what happened | settlement | event | pause |
 |---|---|---|---|
 | the filter rejects it | by policy | none | held 0.1 s before it goes back |
-| the filter cannot be evaluated | REQUEUE | none | held 0.1 s before it goes back |
+| the filter cannot be evaluated | by policy | none | held 0.1 s before it goes back |
 | run created, or exists already | ACK | Delivered | none |
 | DAG paused, inactive or unknown | ACK | Delivered | none |
 | not serialized yet | REQUEUE | DagNotReady | growing |
+| the DAG's params refuse the conf, turns 1 to 19 | REQUEUE | StartFailed | waited out by the message alone, growing |
+| the same, turn 20 | DEAD_LETTER | StartFailed | none |
 | anything else | REQUEUE | StartFailed | growing |
 
+Params that refuse a conf are no outage: the others of the queue go on, and the message does not circle for ever.
 A paused DAG ends in an acknowledgement on purpose: requeueing would turn it into a store of redeliveries.
 """
 
@@ -20,12 +23,17 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from airflow_provider_rmq.broker.consuming import Disposition
+from airflow_provider_rmq.broker.window import wait_until_set
+from airflow_provider_rmq.errors import DagRunRefused
 from airflow_provider_rmq.messages.backoff import Backoff
 from airflow_provider_rmq.messages.judge import Judgement, MessageJudge
+from airflow_provider_rmq.messages.message import Message
+from airflow_provider_rmq.messages.misses import is_power_of_ten
 from airflow_provider_rmq.messages.settlement import FilterVerdict, Settlement
+from airflow_provider_rmq.messages.turns import Turns, identity_of
 from airflow_provider_rmq.utils.metrics import incr
 from airflow_provider_rmq.watcher.service.dag_runs import StartOutcome
-from airflow_provider_rmq.watcher.states import ConsumerEvent
+from airflow_provider_rmq.watcher.states import ConsumerEvent, StartFailed
 from airflow_provider_rmq.watcher.tunables import Metric
 
 log = logging.getLogger(__name__)
@@ -80,6 +88,37 @@ def rejected(judge: MessageJudge, judgement: Judgement) -> Disposition[ConsumerE
 
     hold = RETURN_DELAY if judgement.settlement is Settlement.REQUEUE else 0.0
     return Disposition(settlement=judgement.settlement, hold=hold, settled=settled)
+
+
+@dataclass(slots=True)
+class Refusals:
+    """The turns of messages that the params of their DAG refuse."""
+
+    turns: Turns = field(default_factory=Turns)
+
+    async def disposition(
+        self, subject: object, run_id: str, message: Message, error: DagRunRefused, stop: asyncio.Event
+    ) -> Disposition[ConsumerEvent]:
+        """Let the message wait for its next turn, or end its turns."""
+        identity, reason = identity_of(message), str(error)
+        if self.turns.is_last(identity):
+            self.turns.end(identity)
+            log.warning(
+                "%s: DAG run %s was refused %d times; the message with %s is rejected without requeue, which leaves it "
+                "to the queue's dead-letter exchange, if there is one: %s",
+                subject,
+                run_id,
+                self.turns.most,
+                identity,
+                reason,
+            )
+            return Disposition(settlement=Settlement.DEAD_LETTER, event=StartFailed(reason))
+        turn = self.turns.take(identity)
+        pause = Backoff(failures=turn - 1).next()
+        if is_power_of_ten(turn, first=1):
+            report_failure(subject, run_id, pause, reason)
+        await wait_until_set(stop, pause)
+        return Disposition(settlement=Settlement.REQUEUE, event=StartFailed(reason))
 
 
 def report_end(subject: object, dag_id: str, run_id: str, outcome: StartOutcome) -> None:

@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 import pytest
 from factories import message
 
+from airflow_provider_rmq.errors import DagRunRefused
 from airflow_provider_rmq.messages.filters import MessageFilter
 from airflow_provider_rmq.messages.judge import MessageJudge
 from airflow_provider_rmq.messages.misses import FilterMissState
@@ -192,3 +193,50 @@ async def test_a_dag_that_is_not_serialized_yet_sends_the_message_back_quietly(c
     levels = [record.levelname for record in caplog.records if "cannot be started yet" in record.message]
     assert [number + 1 for number, level in enumerate(levels) if level == "WARNING"] == [10, 20]
     assert len(levels) == 20
+
+
+REFUSED = DagRunRefused("DAG orders_dag does not take the message as its conf: Invalid input for param order")
+
+
+async def test_a_message_that_the_dags_params_refuse_waits_longer_each_time_and_leaves_with_the_twentieth(caplog):
+    """B27: never acknowledged, never at full speed, not for ever."""
+    handle, _ = handler(REFUSED)
+    loop = asyncio.get_running_loop()
+    waits, settlements = [], []
+    for _ in range(20):
+        begun = loop.time()
+        disposition = await handle(message(message_id="m1"))
+        waits.append(loop.time() - begun)
+        settlements.append(disposition.settlement)
+        assert disposition.event == StartFailed(str(REFUSED))
+        assert disposition.pause == 0
+
+    assert waits == [1, 2, 4, 8, 16, 32, *[60] * 13, 0]
+    assert settlements == [Settlement.REQUEUE] * 19 + [Settlement.DEAD_LETTER]
+    lines = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert "was refused 20 times; the message with id m1 is rejected without requeue" in lines[-1]
+    assert "param order" in lines[-1]
+    assert len(lines) == 3
+
+
+async def test_a_refused_message_holds_up_no_other():
+    """B27: the pause is the message's own."""
+    handle, _ = handler(REFUSED, StartOutcome.CREATED)
+    waiting = asyncio.ensure_future(handle(message(message_id="bad")))
+    await asyncio.sleep(0)
+
+    disposition = await handle(message(message_id="good"))
+
+    assert disposition.settlement is Settlement.ACK
+    assert not waiting.done()
+    await waiting
+
+
+async def test_a_stop_ends_the_wait_of_a_refused_message():
+    handle, _ = handler(REFUSED)
+    handle.stop.set()
+
+    disposition = await handle(message(message_id="m1"))
+
+    assert disposition.settlement is Settlement.REQUEUE
+    assert asyncio.get_running_loop().time() == 0
