@@ -131,8 +131,6 @@ class MarkerPublisher:
             return MarkerReport(MarkerOutcome.OPEN_ALREADY)
         except (AMQPError, ChannelClosed, ChannelInvalidStateError, OSError, RuntimeError, ValueError) as error:
             return MarkerReport(MarkerOutcome.FAILED, f"queue {queue_name}: {describe(error)}")
-        finally:
-            self._forget_if_closed(conn_id, queue_name)
         self._timeouts.pop(conn_id, None)
         return MarkerReport(outcome)
 
@@ -167,8 +165,3 @@ class MarkerPublisher:
             for key in [key for key in self._channels if key[0] == conn_id]:
                 del self._channels[key]
             await self.pool.recreate(conn_id, Role.PUBLISH)
-
-    def _forget_if_closed(self, conn_id: str, queue_name: str) -> None:
-        channel = self._channels.get((conn_id, queue_name))
-        if channel is not None and channel.is_closed:
-            del self._channels[conn_id, queue_name]

@@ -21,8 +21,8 @@ LOGIN, PASSWORD = "watcher", "s3cret-word"
 class Api:
     """A server that answers every request with the same bytes and keeps what it was asked."""
 
-    def __init__(self, raw, *, hang=False):
-        self.raw, self.hang, self.asked, self.port = raw, hang, [], 0
+    def __init__(self, raw, *, hang=False, drip=False):
+        self.raw, self.hang, self.drip, self.asked, self.port = raw, hang, drip, [], 0
 
     async def answer(self, reader, writer):
         self.asked.append((await reader.readuntil(b"\r\n\r\n")).decode())
@@ -31,6 +31,10 @@ class Api:
             await writer.drain()
             if self.hang:
                 await reader.read()
+            while self.drip:
+                writer.write(b" ")
+                await writer.drain()
+                await asyncio.sleep(0.02)
         except ConnectionError:
             pass
         finally:
@@ -38,8 +42,8 @@ class Api:
 
 
 @asynccontextmanager
-async def serving(raw, *, hang=False):
-    api = Api(raw, hang=hang)
+async def serving(raw, **ways):
+    api = Api(raw, **ways)
     server = await asyncio.start_server(api.answer, "127.0.0.1", 0)
     api.port = server.sockets[0].getsockname()[1]
     async with server:
@@ -152,6 +156,11 @@ async def test_an_answer_that_does_not_come_ends_within_the_bound(raw):
 
     assert "no answer within 0.2 s" in told or "Timeout" in told
     assert time.monotonic() - begun < 30
+
+
+async def test_an_answer_that_comes_in_drops_ends_within_the_bound():
+    async with serving(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", drip=True) as api:
+        assert "no answer within 0.3 s" in await failure_of(api, rpc_timeout=0.3)
 
 
 async def test_an_answer_without_end_is_cut_off(monkeypatch):

@@ -172,6 +172,14 @@ async def test_the_second_timeout_in_a_row_opens_the_publishing_connection_again
     assert len(broker.recreated) == 1
 
 
+async def test_timeouts_with_a_success_between_them_are_not_in_a_row(broker, publisher):
+    for silent in (True, False, True):
+        broker.silent = silent
+        await publisher.open_window("c", MARKER)
+
+    assert broker.recreated == []
+
+
 @pytest.mark.parametrize(
     ("error", "text"),
     [
