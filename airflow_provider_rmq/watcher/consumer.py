@@ -94,11 +94,14 @@ def _memory() -> Memory:
     return Memory(declarations=scanner)
 
 
-def build_watcher_loop(worker_start: WorkerStart | None = None) -> WatcherLoop:
+def build_watcher_loop(
+    worker_start: WorkerStart | None = None, orphaned: Callable[[], str | None] = lambda: None
+) -> WatcherLoop:
     """A loop that is ready to run; call it inside the event loop that will run it.
 
     Args:
         worker_start: What the rows are to say of this process's start.
+        orphaned: Says what has happened to the parent process; None while it is there.
     """
     identity = f"rmq_watcher.{socket.gethostname()}.{os.getpid()}"
     threads = _threads()
@@ -142,6 +145,7 @@ def build_watcher_loop(worker_start: WorkerStart | None = None) -> WatcherLoop:
         troubles=troubles,
         cooldown_conn=cooldown_conn,
         worker_start=worker_start,
+        orphaned=orphaned,
     )
 
 

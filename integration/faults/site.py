@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -195,11 +196,11 @@ class Site:
         wait_until(lambda: self.rows() == listening, timeout, "both subscriptions to listen", show=self.rows)
 
     def wait_for_row(self, *, saying: str, timeout: float, dag_id: str = "orders") -> str:
-        """Wait until a row reads `error` with these words; its text."""
+        """Wait until a row reads `error` with words that match; its text."""
 
         def told() -> str | None:
             status, error = self.rows().get(dag_id, ("", None))
-            return error if status == "error" and error and saying in error else None
+            return error if status == "error" and error and re.search(saying, error, re.IGNORECASE) else None
 
         return wait_until(told, timeout, f"the row of {dag_id} to say {saying!r}", show=self.rows)
 

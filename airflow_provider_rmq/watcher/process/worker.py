@@ -12,8 +12,10 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import partial
 
 from airflow_provider_rmq.watcher.process.child import LAST_END, RESTARTS, SCHEDULER_PID
 from airflow_provider_rmq.watcher.process.restarts import EXIT_FAILED, EXIT_STOPPED
@@ -103,7 +105,7 @@ def _watch(waiter: StopWaiter) -> int:
         os.environ.get(SCHEDULER_PID, "unknown"),
     )
     _count_restart()
-    loop = _LoopThread(started)
+    loop = _LoopThread(started, partial(_orphaned, waiter))
     loop.start()
     while loop.is_alive():
         stop = waiter.wait()
@@ -116,6 +118,8 @@ def _watch(waiter: StopWaiter) -> int:
                 tell(f"the loop is still running {LOOP_STOP_TIMEOUT:g}s after the stop — exiting without it")
             return EXIT_STOPPED
     exit_at_latest_in(EXIT_DEADLINE)
+    if loop.failure is None and waiter.parent_gone():  # the loop has looked first, and said so
+        return EXIT_STOPPED
     log.error("RMQ Watcher loop failed — exiting", exc_info=loop.failure)
     return EXIT_FAILED
 
@@ -133,13 +137,16 @@ def _count_restart() -> None:
 
 def _report_stop(stop: Stop, waiter: StopWaiter) -> None:
     if stop.reason is StopReason.PARENT_GONE:
-        log.error(
-            "RMQ Watcher process: %s has exited (parent is now %d) — stopping the watcher",
-            _parent_in_words(waiter),
-            os.getppid(),
-        )
+        log.error("RMQ Watcher process: %s — stopping the watcher", _orphaned(waiter))
     else:
         log.info("RMQ Watcher process received %s — stopping the watcher", stop.signal_name)
+
+
+def _orphaned(waiter: StopWaiter) -> str | None:
+    """What has happened to the parent; None while it is there."""
+    if not waiter.parent_gone():
+        return None
+    return f"{_parent_in_words(waiter)} has exited (parent is now {os.getppid()})"
 
 
 def _parent_in_words(waiter: StopWaiter) -> str:
@@ -158,8 +165,9 @@ def _parent_in_words(waiter: StopWaiter) -> str:
 class _LoopThread(threading.Thread):
     """Runs the watcher's event loop; makes a new one when a loop fails."""
 
-    def __init__(self, started: datetime) -> None:
+    def __init__(self, started: datetime, orphaned: Callable[[], str | None]) -> None:
         super().__init__(name="rmq-watcher-loop", daemon=True)
+        self._orphaned = orphaned
         self._process_start = started
         self._stop_asked = threading.Event()
         self._lock = threading.Lock()
@@ -206,7 +214,7 @@ class _LoopThread(threading.Thread):
                 last_end=os.environ.get(LAST_END, ""),
                 at=self._process_start,
             )
-            await build_watcher_loop(start).run(stop)
+            await build_watcher_loop(start, self._orphaned).run(stop)
         finally:
             with self._lock:
                 self._loop = self._stop_in_loop = None

@@ -123,6 +123,7 @@ class WatcherLoop:
     timing: Timing = field(default_factory=Timing)
     migration: SchemaMigration = field(default_factory=SchemaMigration)
     worker_start: WorkerStart | None = None
+    orphaned: Callable[[], str | None] = lambda: None
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _start_noted: bool = False
     _listing: Listing | None = None
@@ -151,7 +152,7 @@ class WatcherLoop:
         )
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Cycle until told to stop, then stop the consumers and close the connections.
+        """Cycle until told to stop or the parent process is gone, then stop the consumers and close the connections.
 
         Raises:
             CycleTimedOut: A cycle exceeded its budget; consumers are stopped and connections closed all the same.
@@ -161,6 +162,9 @@ class WatcherLoop:
         writer = create_guarded_task(self.statuses.run(ended), name="status writer")
         try:
             while not stop.is_set():
+                if (reason := self.orphaned()) is not None:
+                    log.error("RMQ Watcher: %s — stopping the watcher", reason)
+                    break
                 await self._cycle_within_budget()
                 await wait_until_set(stop, self.timing.interval)
         finally:

@@ -39,7 +39,7 @@ async def run(stop):
     say("looping")
     await loop(stop)
 consumer = types.ModuleType("consumer")
-consumer.build_watcher_loop = lambda start: types.SimpleNamespace(run=run)
+consumer.build_watcher_loop = lambda start, orphaned: types.SimpleNamespace(run=run)
 sys.modules["airflow_provider_rmq.watcher.consumer"] = consumer
 restarts = types.ModuleType("restarts")
 restarts.WorkerStart = lambda **given: given

@@ -211,6 +211,30 @@ def test_the_schedulers_death_is_told_apart(start):
     assert "the scheduler process 999999999 has exited (parent is now" in program.errors()
 
 
+def test_a_loop_that_notices_the_death_first_ends_the_process_in_order(start):
+    patches = (
+        TELL
+        + """
+signals.StopWaiter.wait = lambda self, seconds=1.0: time.sleep(0.05)
+plain = os._exit
+os._exit = lambda code: (say(f"code {code}"), plain(code))
+async def loop(stop):
+    while worker._orphaned(waiters[0]) is None:
+        await asyncio.sleep(0.05)
+waiters = []
+made = signals.StopWaiter.__post_init__
+signals.StopWaiter.__post_init__ = lambda self: (made(self), waiters.append(self))
+"""
+    )
+    program = start(WORKER, patches, below_a_parent=True)
+    program.wait_for_line("looping")
+
+    program.process.kill()
+
+    program.wait_for_line("code 0")
+    assert "RMQ Watcher loop failed" not in program.errors()
+
+
 def test_a_restart_is_counted(start):
     program = start(
         WORKER,

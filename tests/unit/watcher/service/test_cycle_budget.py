@@ -207,3 +207,19 @@ async def test_a_scan_that_failed_is_followed_by_no_sync_with_the_old_listing():
     await by_name["sync"]()
 
     assert synced == ["scan", "sync", "scan"]
+
+
+async def test_a_process_whose_parent_is_gone_starts_no_cycle_and_leaves_in_order(caplog):
+    journal, cycles, answers = Journal(), [], iter([None, "the scheduler process 7 has exited (parent is now 1)"])
+
+    async def note():
+        cycles.append(1)
+
+    made = make_loop(journal, Phase("note", note))
+    made.orphaned = lambda: next(answers)
+
+    await made.run(asyncio.Event())
+
+    assert cycles == [1]
+    assert journal.done[0] == "consumers stopped"
+    assert "RMQ Watcher: the scheduler process 7 has exited (parent is now 1) — stopping the watcher" in caplog.text
