@@ -54,6 +54,7 @@ CONSUMER_WORKERS = 4
 
 def build_watcher_loop() -> WatcherLoop:
     """A loop that is ready to run; call it inside the event loop that will run it."""
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it has a line for each question to the management API
     identity = f"rmq_watcher.{socket.gethostname()}.{os.getpid()}"
     cycle_pool = BoundedExecutor("rmq-watcher-cycle", CYCLE_WORKERS)
     run_pool = BoundedExecutor("rmq-watcher-runs", CONSUMER_WORKERS)
