@@ -103,6 +103,7 @@ def build_watcher_loop(
         worker_start: What the rows are to say of this process's start.
         orphaned: Says what has happened to the parent process; None while it is there.
     """
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it has a line for each question to the management API
     identity = f"rmq_watcher.{socket.gethostname()}.{os.getpid()}"
     threads = _threads()
     steps, look_up = threads.steps, threads.lookups.look_up

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 import httpx
@@ -19,10 +20,38 @@ class ManagementView:
 
     def messages(self, queue: str) -> int:
         """Count ready and unacknowledged messages; the broker's statistics are a moment old."""
-        path = f"{self.api}/api/queues/{quote(self.vhost, safe='')}/{quote(queue, safe='')}"
-        answer = httpx.get(path, auth=self.login, params={"disable_stats": "false"}, timeout=10)
+        return int(self._get("queues", queue).get("messages", -1))
+
+    def queue(self, name: str) -> tuple[bool, bool, bool, str, dict[str, Any]]:
+        """Durable, auto-delete, exclusive, type and arguments of a queue."""
+        found = self._get("queues", name)
+        return found["durable"], found["auto_delete"], found["exclusive"], found["type"], found["arguments"]
+
+    def exchange(self, name: str) -> tuple[bool, bool, bool, str, dict[str, Any]]:
+        """Durable, auto-delete, internal, type and arguments of an exchange."""
+        found = self._get("exchanges", name)
+        return found["durable"], found["auto_delete"], found["internal"], found["type"], found["arguments"]
+
+    def bindings(self, queue: str) -> set[tuple[str, str]]:
+        """Exchange and routing key of each binding without arguments; the default exchange's is left out."""
+        return {
+            (item["source"], item["routing_key"])
+            for item in self._get("queues", queue, "bindings")
+            if item["source"] and not item["arguments"]
+        }
+
+    def exists(self, queue: str) -> bool:
+        """Whether there is such a queue."""
+        return self._ask("queues", queue).status_code == httpx.codes.OK
+
+    def _get(self, *path: str) -> Any:
+        answer = self._ask(*path)
         answer.raise_for_status()
-        return int(answer.json().get("messages", -1))
+        return answer.json()
+
+    def _ask(self, kind: str, *path: str) -> httpx.Response:
+        words = [quote(word, safe="") for word in (kind, self.vhost, *path)]
+        return httpx.get(f"{self.api}/api/{'/'.join(words)}", auth=self.login, timeout=10)
 
     def take(self, queue: str) -> int:
         """Take a message off the head of a queue, as `rabbitmqadmin get ackmode=ack_requeue_false` does; how many."""

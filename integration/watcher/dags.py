@@ -76,3 +76,20 @@ def command_line(pid: int) -> list[str]:
     except OSError:
         return []
     return [word.decode(errors="replace") for word in raw.rstrip(b"\0").split(b"\0")]
+
+
+def declared_dag(dag_id: str, **arguments: object) -> str:
+    """A DAG object that declares `rmq_trigger` with these arguments; one task, so its runs end at once."""
+    written = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+    return f"""
+from datetime import datetime
+from airflow import DAG
+from airflow.operators.empty import EmptyOperator
+from airflow_provider_rmq.watcher.decorators import rmq_trigger
+
+with DAG(dag_id={dag_id!r}, schedule=None, start_date=datetime(2024, 1, 1), catchup=False,
+         is_paused_upon_creation=False) as dag:
+    EmptyOperator(task_id="nothing")
+
+rmq_trigger({written})(dag)
+"""

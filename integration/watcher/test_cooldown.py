@@ -7,28 +7,10 @@ import pytest
 
 from integration.lab.airflow import PROJECT
 from integration.lab.waiting import wait_until
-from integration.watcher.dags import wait_until_listening
+from integration.watcher.dags import declared_dag, wait_until_listening
 
 COOLDOWN = 12
 ENVIRONMENT = {"PYTHONPATH": str(PROJECT), "AIRFLOW_VAR_RMQ_WATCHER_RECONCILE_INTERVAL": "8"}
-
-DAG_FILE = """
-from datetime import datetime
-from airflow import DAG
-from airflow.operators.empty import EmptyOperator
-from airflow_provider_rmq.watcher.decorators import rmq_trigger
-
-
-with DAG(dag_id={dag_id!r}, schedule=None, start_date=datetime(2024, 1, 1), catchup=False,
-         is_paused_upon_creation=False) as dag:
-    EmptyOperator(task_id="nothing")
-
-rmq_trigger({arguments})(dag)
-"""
-
-
-def dag_file(dag_id, **arguments):
-    return DAG_FILE.format(dag_id=dag_id, arguments=", ".join(f"{name}={value!r}" for name, value in arguments.items()))
 
 
 @pytest.fixture
@@ -46,9 +28,9 @@ def queues(vhost, queue_name):
 def test_each_window_starts_one_run(airflow_home, vhost, queues, management):
     first, second, kept = queues
     home = airflow_home(postgres=True, executor="LocalExecutor", environment=ENVIRONMENT)
-    (home.dags / "cooled.py").write_text(dag_file("cooled", queues=[first, second], cooldown=COOLDOWN))
+    (home.dags / "cooled.py").write_text(declared_dag("cooled", queues=[first, second], cooldown=COOLDOWN))
     (home.dags / "kept.py").write_text(
-        dag_file(
+        declared_dag(
             "kept", queue=kept, cooldown=COOLDOWN, keep_payload=True, filter_data={"filter_headers": {"kind": "x"}}
         )
     )
@@ -88,7 +70,7 @@ def test_each_window_starts_one_run(airflow_home, vhost, queues, management):
     vhost.publish(second, "the next window")
     wait_until(lambda: len(home.dag_runs("cooled")) == 2, 60, "the run of the next window", show=home.subscriptions)
 
-    # The marker finds no place: the message stays, the row says why, and the next cycle declares the queue again.
+    # B19. The marker finds no place: the message stays, the row says why, and the next cycle declares the queue again.
     vhost.delete("rmq_watcher.pending.cooled")
     vhost.publish(first, "after the pending queue is gone")
     wait_until(

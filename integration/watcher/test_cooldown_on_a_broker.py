@@ -158,6 +158,7 @@ async def test_a_pending_queue_with_other_arguments_is_named_with_both_values(po
 async def test_a_quorum_pending_queue_gets_one_marker_a_window_and_two_processes_meet_in_one_run(
     broker_lab, monkeypatch
 ):
+    """L27."""
     broker_lab.management().create_vhost("quorum", default_queue_type="quorum")
     vhost = Vhost(broker_lab.amqp_url(vhost="quorum"))
     pools = [pool_for(vhost.url) for _ in range(2)]
@@ -242,6 +243,25 @@ async def test_an_alarm_costs_one_redelivery_an_attempt_and_leaves_acknowledgeme
     assert "no confirmation of the marker within 2 s" in failures(heard)[0].reason
     assert vhost.depth("orders") == vhost.depth("events") == 0
     assert vhost.depth(PENDING) == 1
+
+
+async def test_a_window_outlives_a_restart_of_the_broker(broker_lab):
+    """L26."""
+    broker_lab.management().create_vhost("restarted")
+    vhost = Vhost(broker_lab.amqp_url(vhost="restarted"))
+    pool = pool_for(vhost.url)
+    await declare_all(pool)
+    opened = await MarkerPublisher(pool).open_window("c", Marker(dag_id=DAG_ID, cooldown=2))
+    await pool.close()
+
+    await asyncio.to_thread(broker_lab.stop)
+    await asyncio.to_thread(broker_lab.start)
+
+    assert opened.outcome is MarkerOutcome.OPENED
+    method, _, _ = await asyncio.to_thread(
+        wait_until, lambda: taken(vhost, "rmq_watcher.fire"), 20, "the marker of the time before"
+    )
+    assert method.routing_key == DAG_ID
 
 
 def failures(heard):

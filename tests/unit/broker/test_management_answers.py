@@ -25,9 +25,9 @@ class Api:
         self.raw, self.hang, self.drip, self.asked, self.port = raw, hang, drip, [], 0
 
     async def answer(self, reader, writer):
-        self.asked.append((await reader.readuntil(b"\r\n\r\n")).decode())
-        writer.write(self.raw)
         try:
+            self.asked.append((await reader.read(65_536)).decode(errors="replace"))
+            writer.write(self.raw)
             await writer.drain()
             if self.hang:
                 await reader.read()
@@ -241,3 +241,9 @@ async def test_a_list_of_something_else_is_no_list_of_queues(body):
     async with serving(http(body)) as api:
         with pytest.raises(ManagementUnavailable):
             await api_for(settings(f"http://127.0.0.1:{api.port}")).queues("c")
+
+
+async def test_a_server_without_tls_behind_https_is_no_answer():
+    async with serving(b"HTTP/1.1 400 Bad Request\r\n\r\n") as api:
+        with pytest.raises(ManagementUnavailable, match="ConnectError"):
+            await api_for(settings(f"https://127.0.0.1:{api.port}")).queue_bindings("c", "q")

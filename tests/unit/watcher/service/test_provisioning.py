@@ -142,6 +142,8 @@ async def test_a_conflict_outlives_a_cycle_in_which_nobody_answers(provisioner, 
     assert "it has none" in done.troubles["x"]
     done = await provisioner.provision([cooled(7, "other")], {})
     assert (done.blocked, done.troubles) == ({}, {})
+    done = await provisioner.provision(*everything)
+    assert (done.blocked, done.troubles) == ({}, {})
 
 
 async def test_exchange_mode_declares_the_queue_first_and_is_consumed(provisioner, declarer):

@@ -58,3 +58,11 @@ def test_another_queue_is_another_consumer():
 
     assert plan.stop == (A.consumer_key,)
     assert plan.start == (moved,)
+
+
+def test_a_changed_cooldown_restarts_the_consumer_so_that_the_next_window_has_it():
+    changed = replace(A, cooldown=60)
+
+    plan = plan_reconcile([changed], {A.consumer_key: A})
+
+    assert (plan.stop, plan.start) == ((A.consumer_key,), (changed,))
