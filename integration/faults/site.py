@@ -186,6 +186,10 @@ class Site:
         path = f"queues/{quote(VHOST)}/{quote(queue)}?disable_stats=false"
         return int(self.lab.management().get(path).get("messages", -1))
 
+    def sources(self, queue: str) -> set[str]:
+        """The exchanges a queue is bound to."""
+        return {item["source"] for item in self.lab.management().get(f"queues/{quote(VHOST)}/{quote(queue)}/bindings")}
+
     def wait_until_empty(self, queue: str) -> None:
         """Wait until every message of a queue is acknowledged."""
         wait_until(lambda: self.messages(queue) == 0, 30, f"{queue} to be empty", show=lambda: self.messages(queue))

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from integration.faults.burst import now
-from integration.faults.site import CONN_ID, COOLED, HEARTBEAT, ORDERS, dag_file
+from integration.faults.site import CONN_ID, COOLDOWN, COOLED, HEARTBEAT, ORDERS, dag_file
 from integration.lab import faults
 from integration.lab.broker_lab import AMQP_GREETING, answers
 from integration.lab.waiting import wait_until
@@ -56,23 +56,32 @@ def test_a_link_reset_every_five_seconds(site):
 
 
 def test_a_memory_alarm_during_cooldown_publishing_leaves_acknowledgements_moving(site):
-    """Messages arrive by expiry during the alarm, because publishers are blocked: orders go on, markers wait."""
+    """Messages arrive by expiry during the alarm, because publishers are blocked: orders go on, markers wait.
+
+    RabbitMQ 3.10 and 4.0 block a connection with the first message it publishes under an alarm, and still take that
+    one: the first window opens, the marker of the second gets no answer.
+    """
     begun = now()
     orders = [f"alarm-{os.getpid()}-{number}" for number in range(40)]
+    cooled = [f"alarm-{os.getpid()}-cooled-{number}" for number in range(2)]
     site.hold_back(ORDERS, orders, 12)
-    site.hold_back(COOLED, [f"alarm-{os.getpid()}-cooled"], 12)
+    site.hold_back(COOLED, cooled[:1], 12)
+    site.hold_back(COOLED, cooled[1:], 12 + 4 * COOLDOWN)
     faults.set_alarm(site.lab, "memory")
     wait_until(lambda: len(started_since(site, "orders", begun)) == len(orders), 60, "all runs", show=site.rows)
     site.wait_until_empty(ORDERS)
-    assert site.messages(COOLED) == 1
-    assert started_since(site, "cooled", begun) == []
+    wait_until(lambda: started_since(site, "cooled", begun), 30, "the run of the first window", show=site.rows)
+    wait_until(lambda: site.messages(COOLED) == 1, 60, "the message of the second window", show=site.rows)
+    assert len(started_since(site, "cooled", begun)) == 1
 
     faults.set_alarm(site.lab, "memory", raised=False)
     cleared = now()
-    wait_until(lambda: started_since(site, "cooled", begun), 90, "the run of the window", show=site.rows)
+    wait_until(
+        lambda: len(started_since(site, "cooled", begun)) == 2, 90, "the run of the second window", show=site.rows
+    )
     print(f"the window's run came {(now() - cleared).total_seconds():.1f} s after the alarm")
     site.wait_until_empty(COOLED)
-    assert len(started_since(site, "cooled", begun)) == 1
+    assert len(started_since(site, "cooled", begun)) == 2
     site.wait_until_listening(60)
 
 
@@ -138,6 +147,8 @@ def test_an_exchange_with_other_properties_in_the_way(site):
             with site.vhost.channel() as channel:
                 channel.exchange_delete(EXCHANGE)
             deleted = now()
+            # What is published before the binding is there goes to the exchange's own nets and starts nothing.
+            wait_until(lambda: EXCHANGE in site.sources(queue), 60, "the binding", interval=0.1, show=site.rows)
             with site.burst(queue, "placed", exchange=EXCHANGE, routing_key="orders.new") as burst:
                 seconds = burst.seconds_until_next_run(deleted)
                 burst.longest_silence(now())
