@@ -122,7 +122,9 @@ async def list_with(client: httpx.AsyncClient, url: str, auth: Any) -> list[Any]
         ManagementUnavailable: There is no usable answer, and why.
     """
     try:
-        async with client.stream("GET", _without_login(url), auth=auth, follow_redirects=False) as response:
+        async with client.stream(
+            "GET", _without_login(url), auth=auth, headers=_UNCOMPRESSED, follow_redirects=False
+        ) as response:
             answer = json.loads(await _body(response))
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
         raise ManagementUnavailable(f"{_without_login(url)}: {describe(error)}") from error

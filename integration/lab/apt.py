@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import shutil
@@ -22,6 +23,14 @@ def host_suite() -> str:
 def can_install() -> bool:
     """Say whether packages can be installed here: apt, and root."""
     return os.geteuid() == 0 and shutil.which("apt-get") is not None
+
+
+@contextlib.contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Keep a second run of ours from apt's own lock, which does not wait, and from the policy file below."""
+    with Path("/run/lock/rmq-lab-apt").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @contextlib.contextmanager
@@ -49,7 +58,7 @@ def install(*packages: str) -> None:
         raise LabError(f"{' '.join(packages)} must be installed first (this needs root and apt)")
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     command = ["apt-get", "install", "-y", "--no-install-recommends", *packages]
-    with services_kept_down():
+    with one_at_a_time(), services_kept_down():
         if run(command, check=False, env=env).returncode:
             run(["apt-get", "update"], env=env)
             run(command, env=env)

@@ -80,9 +80,9 @@ async def test_with_ack_unmatched_what_the_filter_rejects_is_gone(vhost, queue_n
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_message_that_comes_later_is_noticed(vhost, queue_name, trigger, mode):
     vhost.declare(queue_name)
-    waiting = asyncio.ensure_future(event_of(trigger(mode=mode)))
+    waiting = asyncio.ensure_future(event_of(trigger(mode=mode, filter_data={"filter_headers": {"late": True}})))
     await looked(vhost, queue_name, mode)
-    await asyncio.to_thread(vhost.publish, queue_name, "late")
+    await asyncio.to_thread(vhost.publish, queue_name, "late", headers={"late": True})
 
     assert (await waiting)["message"]["body"] == "late"
 

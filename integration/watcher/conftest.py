@@ -22,6 +22,10 @@ class ManagementView:
         """Count ready and unacknowledged messages; the broker's statistics are a moment old."""
         return int(self._get("queues", queue).get("messages", -1))
 
+    def acknowledged(self, queue: str) -> int:
+        """Count the acknowledgements of a queue so far."""
+        return int(self._get("queues", queue).get("message_stats", {}).get("ack", 0))
+
     def queue(self, name: str) -> tuple[bool, bool, bool, str, dict[str, Any]]:
         """Durable, auto-delete, exclusive, type and arguments of a queue."""
         found = self._get("queues", name)

@@ -26,6 +26,15 @@ def exchange_of(dag_id):
     return f"rmqtest.{os.getpid()}.{dag_id[:12]}"
 
 
+def pending_arguments(dag_id):
+    return {
+        "x-dead-letter-exchange": "rmq_watcher.fire",
+        "x-dead-letter-routing-key": dag_id,
+        "x-max-length": 1,
+        "x-overflow": "reject-publish",
+    }
+
+
 def mode(dag_id, *keys, **changes):
     return declared_dag(dag_id, exchange=exchange_of(dag_id), routing_keys=list(keys), **changes)
 
@@ -59,7 +68,9 @@ def broker(vhost, broker_url):
         channel.queue_declare("rmqtest.spread", durable=True)
         channel.queue_declare("rmqtest.no_room", durable=True)
         channel.queue_declare(f"{SUB}other_type", durable=True, arguments={"x-queue-type": "quorum"})
-        channel.queue_declare(f"{PENDING}no_room", durable=True, arguments={"x-max-length": 7})
+        channel.queue_declare(
+            f"{PENDING}no_room", durable=True, arguments={**pending_arguments("no_room"), "x-max-length": 7}
+        )
         channel.exchange_declare(exchange_of("direct"), "direct", durable=True)
     owner.channel().queue_declare("rmqtest.locked", exclusive=True)
     yield owner
@@ -153,12 +164,7 @@ def test_every_object_is_declared_with_exactly_the_arguments_of_earlier_releases
         False,
         False,
         "classic",
-        {
-            "x-dead-letter-exchange": "rmq_watcher.fire",
-            "x-dead-letter-routing-key": "spread",
-            "x-max-length": 1,
-            "x-overflow": "reject-publish",
-        },
+        pending_arguments("spread"),
     )
 
 
@@ -327,6 +333,7 @@ def test_an_orphan_is_named_once_listed_by_the_command_and_deleted_only_on_deman
     )
     assert len(warnings()) == 1
     assert "WARNING" in warnings()[0]
+    wait_until(lambda: vhost.consumers(queue) == 0, 30, "the consumer to go after its row")
     publish(vhost, exchange_of("orphaned"), "a", "still wanted?")
 
     code, said, complaints = command(home, "orphans", "--json")

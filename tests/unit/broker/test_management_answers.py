@@ -6,6 +6,7 @@ import time
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+import httpx
 import pytest
 
 from airflow_provider_rmq.broker import management
@@ -247,3 +248,9 @@ async def test_a_server_without_tls_behind_https_is_no_answer():
     async with serving(b"HTTP/1.1 400 Bad Request\r\n\r\n") as api:
         with pytest.raises(ManagementUnavailable, match="ConnectError"):
             await api_for(settings(f"https://127.0.0.1:{api.port}")).queue_bindings("c", "q")
+
+
+async def test_a_client_of_the_caller_is_asked_for_the_plain_answer_too():
+    async with serving(http([])) as api, httpx.AsyncClient(trust_env=False) as client:
+        assert await management.list_with(client, f"http://127.0.0.1:{api.port}/api/consumers/v", None) == []
+    assert "accept-encoding: identity" in api.asked[0].lower()
