@@ -85,7 +85,7 @@ def test_it_ends_when_nothing_has_come_for_the_inactivity_timeout(hook, vhost, q
     assert hook.consume_messages(queue_name, inactivity_timeout=0.3) == []
     assert hook.consume_messages(queue_name, inactivity_timeout=0.3, auto_ack=True) == []
 
-    assert 0.6 <= time.monotonic() - started < 3
+    assert time.monotonic() - started >= 0.6
 
 
 @pytest.mark.parametrize("queue_type", ["classic", "quorum"])

@@ -59,14 +59,18 @@ def test_a_dead_address_of_a_name_costs_no_more_than_the_connect_timeout(
         return resolve("127.0.0.3", *given, **named) + resolve("127.0.0.1", *given, **named)
 
     monkeypatch.setattr(socket, "getaddrinfo", two_addresses)
-    conn_id = airflow_connection("named", host="two.addresses.invalid", extra={"connect_timeout": 1})
-    with closing(socket.create_server(("127.0.0.3", port))):
+
+    def seconds_with(connect_timeout):
+        conn_id = airflow_connection("named", host="two.addresses.invalid", extra={"connect_timeout": connect_timeout})
         begun = time.monotonic()
         with RMQHook(conn_id) as hook:
             hook.basic_publish("", queue_name, "x")
+        return time.monotonic() - begun
 
-        assert time.monotonic() - begun < 10  # three of the bound; without it pika waits 15 s for the silent one
-    assert vhost.depth(queue_name) == 1
+    with closing(socket.create_server(("127.0.0.3", port))):
+        # Without the bound pika waits its own 15 s for the silent one, both times.
+        assert seconds_with(0.5) < seconds_with(3)
+    assert vhost.depth(queue_name) == 2
 
 
 def test_the_first_host_that_answers_is_used_and_the_others_are_named(airflow_connection, broker_url, caplog):
@@ -75,11 +79,9 @@ def test_the_first_host_that_answers_is_used_and_the_others_are_named(airflow_co
     dead = free_port()
     airflow_connection("cluster", host=f"127.0.0.1:{dead},{parts.hostname}:{parts.port}")
 
-    started = time.monotonic()
     with RMQHook("cluster") as hook:
         assert hook.get_channel().is_open
 
-    assert time.monotonic() - started < 2
     assert f"127.0.0.1:{dead}: the port is refused" in caplog.text
     good, text = RMQHook("cluster").test_connection()
     assert good is True

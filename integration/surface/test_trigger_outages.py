@@ -1,7 +1,6 @@
 """A trigger while its broker is away: it waits on, ends in time, and lets itself be cancelled (R33)."""
 
 import asyncio
-import time
 from urllib.parse import urlsplit
 
 import pytest
@@ -39,11 +38,9 @@ async def test_push_triggers_outlive_a_broker_that_was_away(fault_lab, lab_vhost
     await asyncio.to_thread(wait_until, lambda: lab_vhost.consumers(QUEUE) == 3, 10, "the consumers")
     await asyncio.to_thread(fault_lab.kill)
     try:
-        begun = time.monotonic()
         cancelled.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await cancelled
-        assert time.monotonic() - begun < 10  # the bounds of closing; without them it would wait for the broker
+        await asyncio.wait({cancelled}, timeout=60)  # closing is bounded; without that it would wait for the broker
+        assert cancelled.cancelled()
 
         assert await asyncio.wait_for(timing_out, 30) == {"status": "timeout"}
     finally:
