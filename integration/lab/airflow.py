@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
@@ -93,6 +94,8 @@ class AirflowHome:
         self.database_url = self.settings.database_url or f"sqlite:///{self.path}/airflow.db"
         self.services: list[Service] = []
         self._engine: Any = None
+        # Given to all, because processes that start together may read an `airflow.cfg` that another is just writing.
+        self._keys = [base64.urlsafe_b64encode(os.urandom(32)).decode() for _ in range(2)]
         self.dags.mkdir(parents=True, exist_ok=True)
         self.logs.mkdir(parents=True, exist_ok=True)
 
@@ -118,6 +121,8 @@ class AirflowHome:
             "AIRFLOW__CORE__DAGS_FOLDER": str(self.dags),
             "AIRFLOW__CORE__EXECUTOR": self.settings.executor,
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__FERNET_KEY": self._keys[0],
+            "AIRFLOW__WEBSERVER__SECRET_KEY": self._keys[1],
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": self.database_url,
             "AIRFLOW__DATABASE__LOAD_DEFAULT_CONNECTIONS": "False",
             "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(self.logs / "tasks"),
