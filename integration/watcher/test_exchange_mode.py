@@ -255,7 +255,7 @@ def test_objects_that_exist_otherwise_are_named_with_both_values_and_disturb_nob
     for dag_id, words in {
         "other_type": ("x-queue-type", "it has the value 'quorum'"),
         "direct": ("type", "given was 'topic', it has 'direct'"),
-        "no_room": ("x-max-length", "given was the value '1'", "it has the value '7'"),
+        "no_room": ("x-max-length", "given was '1'", "it has '7'"),
     }.items():
         found = wait_until(lambda dag_id=dag_id: error_of(home, dag_id), 30, f"{dag_id} to read error")
         assert "PRECONDITION_FAILED" in found
